@@ -1,0 +1,1 @@
+"""From stored rows to tables: the row contract, the store, statistics and rendering."""

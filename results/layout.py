@@ -1,0 +1,136 @@
+"""Where everything lies in a sweep folder, and the small JSON records that stand beside the rows."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from pydantic import TypeAdapter
+
+SWEEP_FILE = "sweep.yaml"
+SWEEP_RECORD = "sweep.json"
+
+State = Literal["running", "finished", "failed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """Where a trial or probe stands. Times are ISO 8601 in UTC; `reason` is one line for people."""
+
+    state: State
+    started_at: str
+    finished_at: str | None = None
+    attempt: int = 1
+    owner: str = ""  # host:pid that ran it
+    reason: str | None = None
+    error: str | None = None  # the traceback
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """A cell that does not exist, and why."""
+
+    title: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedTrial:
+    """A trial of the sweep as its record lists it."""
+
+    trial_id: str
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedEvaluation:
+    """A data set that each checkpoint is evaluated on, and the groups it counts in."""
+
+    data_set: str
+    data_hash: str
+    split: str
+    tier: str
+    main_measure: str
+    relevance_threshold: int
+    groups: tuple[str, ...]
+    in_domain: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepRecord:
+    """What a sweep file expanded to when it was last run: `status` and `tables` read this, not the file."""
+
+    name: str
+    trials: tuple[PlannedTrial, ...]
+    probes: tuple[PlannedTrial, ...]
+    evaluations: tuple[PlannedEvaluation, ...]
+    left_out: tuple[LeftOut, ...]
+    primary_groups: tuple[str, ...]  # the groups whose unweighted mean decides the Fisher check's winner
+    tracking_uri: str | None = None
+    tracking_run_id: str | None = None
+
+
+Record = TypeVar("Record", Status, SweepRecord)
+
+
+def to_bytes(record: Status | SweepRecord) -> bytes:
+    """The record as indented JSON."""
+    return TypeAdapter(type(record)).dump_json(record, indent=2) + b"\n"
+
+
+def from_bytes(kind: type[Record], data: bytes) -> Record:
+    """Read a record back. Raises pydantic.ValidationError where it is not one."""
+    return TypeAdapter(kind).validate_json(data)
+
+
+def trial_prefix(trial_id: str) -> str:
+    """The folder of a trial."""
+    return f"trials/{trial_id}"
+
+
+def trial_rows(trial_id: str) -> str:
+    """The trial's own row, written when training is done: it exists if and only if the checkpoint is whole."""
+    return f"trials/{trial_id}/trial.parquet"
+
+
+def history_rows(trial_id: str) -> str:
+    """The trial's history rows."""
+    return f"trials/{trial_id}/history.parquet"
+
+
+def checkpoint_prefix(trial_id: str) -> str:
+    """The folder of the trial's final checkpoint."""
+    return f"trials/{trial_id}/checkpoint"
+
+
+def step_prefix(trial_id: str, step: int) -> str:
+    """The folder of the checkpoint after `step` optimiser steps, from which training resumes."""
+    return f"trials/{trial_id}/steps/{step:08d}"
+
+
+def status_key(trial_or_probe_prefix: str) -> str:
+    """The status record of a trial or probe folder."""
+    return f"{trial_or_probe_prefix}/status.json"
+
+
+def spec_key(trial_or_probe_prefix: str) -> str:
+    """The spec of a trial or probe folder."""
+    return f"{trial_or_probe_prefix}/spec.json"
+
+
+def norm_rows(encoding_id: str) -> str:
+    """The norms found in one encoding pass."""
+    return f"encodings/{encoding_id}/norms.parquet"
+
+
+def per_query_rows(evaluation_id: str) -> str:
+    """The per query rows of one evaluation."""
+    return f"evaluations/{evaluation_id}/per_query.parquet"
+
+
+def probe_prefix(probe_id: str) -> str:
+    """The folder of a probe."""
+    return f"probes/{probe_id}"
+
+
+def probe_rows(probe_id: str) -> str:
+    """The probe's rows; they exist if and only if the probe is done."""
+    return f"probes/{probe_id}/probes.parquet"

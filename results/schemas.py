@@ -1,0 +1,211 @@
+"""The row contract: what trials, evaluations and probes write, and what collect reads. Versioned, one schema each.
+
+Every collected row carries the columns of its cell (`CELL_COLUMNS`): stored evaluation rows carry the checkpoint hash
+instead, and `results.collect` joins the two. nDCG and other measures are 0 to 1.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+SCHEMA_VERSION = 1
+_VERSION_KEY = b"densesweep.schema"
+
+
+def _schema(name: str, fields: Sequence[pa.Field]) -> pa.Schema:
+    return pa.schema(fields, metadata={_VERSION_KEY: f"{name}/{SCHEMA_VERSION}".encode()})
+
+
+def _text(name: str) -> pa.Field:
+    return pa.field(name, pa.string(), nullable=False)
+
+
+def _number(name: str) -> pa.Field:
+    return pa.field(name, pa.float64(), nullable=False)
+
+
+_CELL = [
+    _text("kind"),
+    _text("task"),
+    pa.field("training_data", pa.string()),
+    pa.field("training_data_hash", pa.string()),
+    pa.field("num_pairs", pa.int64()),
+    _text("family"),
+    pa.field("layers", pa.int64()),
+    _text("init_regime"),
+    pa.field("similarity", pa.string()),
+    pa.field("scale_mode", pa.string()),
+    pa.field("scale_value", pa.float64()),
+    pa.field("seed", pa.int64()),
+]
+CELL_COLUMNS = tuple(field.name for field in _CELL)
+
+TRIALS = _schema(
+    "trials",
+    [
+        _text("trial_id"),
+        *_CELL,
+        _text("checkpoint_hash"),
+        pa.field("gamma_q", pa.float64()),  # at the end of training
+        pa.field("gamma_d", pa.float64()),
+        pa.field("steps", pa.int64()),
+        pa.field("global_batch", pa.int64()),
+        pa.field("learning_rate", pa.float64()),
+        pa.field("num_negatives", pa.int64()),  # per query, duplicates of its positive counted
+        pa.field("final_loss", pa.float64()),
+        pa.field("train_wall_s", pa.float64()),
+        pa.field("pairs_per_s", pa.float64()),
+        pa.field("peak_rss_bytes", pa.int64()),
+        _text("spec_json"),
+        _text("provenance_json"),
+    ],
+)
+
+HISTORY = _schema(
+    "history",
+    [
+        _text("trial_id"),
+        pa.field("step", pa.int64(), nullable=False),  # 1 is the first optimiser step
+        _number("loss"),
+        _number("learning_rate"),
+        _number("gradient_norm"),  # before clipping
+        _number("query_norm_mean"),
+        _number("query_norm_std"),
+        _number("document_norm_mean"),
+        _number("document_norm_std"),
+        _number("gamma_q"),
+        _number("gamma_d"),
+        _number("pairs_per_s"),
+    ],
+)
+
+PER_QUERY = _schema(
+    "per_query",
+    [
+        _text("checkpoint_hash"),
+        _text("data_set"),
+        _text("data_hash"),
+        _text("split"),
+        _text("tier"),
+        _text("score_similarity"),
+        _text("query_id"),
+        _text("measure"),
+        _number("value"),
+    ],
+)
+
+NORMS = _schema(
+    "norms",
+    [
+        _text("checkpoint_hash"),
+        _text("data_set"),
+        _text("data_hash"),
+        _text("split"),
+        _text("side"),  # 'query' or 'document'
+        _text("text_id"),
+        pa.field("norm", pa.float32(), nullable=False),
+    ],
+)
+
+QA = _schema(
+    "qa",
+    [
+        _text("checkpoint_hash"),
+        _text("data_set"),
+        _text("data_hash"),
+        _text("split"),
+        _text("score_similarity"),
+        _text("reader"),
+        pa.field("num_passages", pa.int64(), nullable=False),
+        _text("query_id"),
+        _text("prediction"),
+        _number("exact_match"),
+        _number("f1"),
+    ],
+)
+
+STS = _schema(
+    "sts",
+    [
+        _text("checkpoint_hash"),
+        _text("data_set"),
+        _text("data_hash"),
+        _text("split"),
+        _text("score_similarity"),
+        _text("pair_id"),
+        _number("score"),
+        _number("gold"),
+    ],
+)
+
+PROBES = _schema(
+    "probes",
+    [
+        _text("probe_id"),
+        _text("family"),
+        pa.field("layers", pa.int64()),
+        _text("init_regime"),
+        pa.field("seed", pa.int64()),
+        _text("training_data"),
+        _text("training_data_hash"),
+        _text("scale_mode"),
+        _number("scale_value"),
+        _text("block"),  # 'embedding_query', 'embedding_document', 'embedding', 'norms'
+        pa.field("similarity", pa.string()),  # 'qnorm', 'dnorm', or 'qnorm-dnorm' for a paired difference
+        _text("statistic"),  # 'log10_kappa', 'lambda_max', 'trace', 'effective_rank', ...
+        pa.field("rank", pa.int64()),  # dimension of the shared subspace
+        _number("value"),
+        pa.field("low", pa.float64()),  # the interval, where there is one
+        pa.field("high", pa.float64()),
+        pa.field("level", pa.float64()),
+    ],
+)
+
+SCHEMAS: Mapping[str, pa.Schema] = {
+    "trials": TRIALS,
+    "history": HISTORY,
+    "per_query": PER_QUERY,
+    "norms": NORMS,
+    "qa": QA,
+    "sts": STS,
+    "probes": PROBES,
+}
+
+
+class SchemaError(ValueError):
+    """Rows that do not keep the contract, or that another version of it wrote."""
+
+
+def make_table(name: str, rows: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> pa.Table:
+    """Rows (a list of mappings, or a mapping of columns) as an Arrow table of the named schema.
+
+    Raises:
+        SchemaError: a column is missing, unknown, of another type, or null where it must not be.
+    """
+    schema = SCHEMAS[name]
+    columns = dict(rows) if isinstance(rows, Mapping) else {f.name: [r.get(f.name) for r in rows] for f in schema}
+    given = set(columns) if isinstance(rows, Mapping) else {key for row in rows for key in row}
+    if given - set(schema.names):
+        raise SchemaError(f"{name}: unknown columns {sorted(given - set(schema.names))}")
+    try:
+        table = pa.table(columns, schema=schema)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, KeyError) as error:
+        raise SchemaError(f"{name}: {error}") from error
+    for field in schema:
+        if not field.nullable and table.column(field.name).null_count:
+            raise SchemaError(f"{name}: column '{field.name}' has empty values")
+    return table
+
+
+def check_table(name: str, table: pa.Table) -> pa.Table:
+    """Return `table` if this version of the named schema wrote it.
+
+    Raises:
+        SchemaError: it was written by another version, or has other columns.
+    """
+    expected = SCHEMAS[name]
+    found = (table.schema.metadata or {}).get(_VERSION_KEY, b"none").decode()
+    if found != f"{name}/{SCHEMA_VERSION}" or not table.schema.equals(expected):
+        raise SchemaError(f"rows of '{found}' where '{name}/{SCHEMA_VERSION}' is read")
+    return table

@@ -1,0 +1,1 @@
+"""The sweep file: its schema, its catalogue of names, and what it expands to."""

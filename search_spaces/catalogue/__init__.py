@@ -1,0 +1,1 @@
+"""Torch-free declarations of everything a sweep file can name."""

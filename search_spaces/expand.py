@@ -1,0 +1,268 @@
+"""Expand a sweep file: cross the axes into trials, and list probes, evaluations and what was left out."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from itertools import product
+from typing import Any, TypeVar
+
+from search_spaces.catalogue.data_sets import DATA_SETS, DataSet
+from search_spaces.catalogue.families import FAMILIES, Checkpoint, Family
+from search_spaces.catalogue.init_regimes import INIT_REGIMES
+from search_spaces.catalogue.registry import Registry
+from search_spaces.catalogue.similarities import SIMILARITIES
+from search_spaces.problems import InputError, Problem
+from search_spaces.schema import FamilyChoice, SweepFile, parse_scale
+from search_spaces.specs import (
+    DataSpec,
+    EncoderSpec,
+    EvaluationSpec,
+    ProbeSpec,
+    SimilaritySpec,
+    TrainingSettings,
+    TrialSpec,
+    WeightsSpec,
+)
+
+_AXES = ("task", "training_data", "family", "similarity", "init_regime", "seed", "scale")
+IN_DOMAIN = "in_domain"
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellLeftOut:
+    """A family under a regime whose checkpoint it does not have."""
+
+    family: str
+    init_regime: str
+    reason: str
+
+    @property
+    def title(self) -> str:
+        """A short name for people."""
+        return f"{self.family}/{self.init_regime}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupedEvaluation:
+    """A data set to evaluate on and the groups of the sweep file that it counts in."""
+
+    spec: EvaluationSpec
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expansion:
+    """All that a sweep file asks for, without content hashes yet. Trials: trained ones, then untrained ones."""
+
+    trials: tuple[TrialSpec, ...]
+    probes: tuple[ProbeSpec, ...]
+    evaluations: tuple[GroupedEvaluation, ...]
+    left_out: tuple[CellLeftOut, ...]
+    primary_groups: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Catalogue:
+    """The catalogue with the file's own declarations."""
+
+    families: Registry[Family]
+    data_sets: Registry[DataSet]
+
+
+def expand(sweep: SweepFile, *, where: str) -> Expansion:
+    """Cross the axes and the include blocks of a sweep file.
+
+    Raises:
+        InputError: a cell lacks its checkpoint (unless `missing_checkpoints: leave_out`), a data set has no such
+            split role, a required training setting is missing, or nothing is left to run.
+    """
+    catalogue = _Catalogue(families=FAMILIES.extended(sweep.families), data_sets=DATA_SETS.extended(sweep.data_sets))
+    problems = [*_missing_settings(sweep, where), *_untrainable(sweep, catalogue, where)]
+    left_out = _left_out(sweep, catalogue, where)
+    if sweep.missing_checkpoints == "refuse":
+        problems += [problem for problem, _ in left_out]
+    if problems:
+        raise InputError(_distinct(problems))
+    missing = {(cell.family, cell.init_regime) for _, cell in left_out}
+    trained = _distinct(_trial(cell, sweep, catalogue) for cell in _cells(sweep) if _pair(cell) not in missing)
+    if not trained:
+        raise InputError([Problem(where=where, key="axes", message="no cell is left to run")])
+    groups = sweep.evaluation.groups
+    return Expansion(
+        trials=(*trained, *_distinct(_untrained(trial) for trial in trained)),
+        probes=_distinct(_probe(trial, sweep) for trial in trained),
+        evaluations=_evaluations(sweep, catalogue),
+        left_out=_distinct(cell for _, cell in left_out),
+        primary_groups=sweep.evaluation.primary_groups or tuple(g for g in groups if g != IN_DOMAIN) or tuple(groups),
+    )
+
+
+def _distinct(items: Any) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys(items))
+
+
+def _blocks(sweep: SweepFile) -> Iterator[tuple[str, Mapping[str, tuple[Any, ...]], Mapping[str, tuple[Any, ...]]]]:
+    """(key in the file, named axes, hyperparameter axes) of the axes block and of each include block."""
+    base = {name: getattr(sweep.axes, name) for name in _AXES}
+    hyper = dict(sweep.axes.hyperparameters)
+    yield "axes", base, hyper
+    for index, block in enumerate(sweep.include):
+        own = {name: getattr(block, name) for name in _AXES if getattr(block, name) is not None}
+        yield f"include[{index}]", {**base, **own}, {**hyper, **block.hyperparameters}  # type: ignore[attr-defined]
+
+
+def _cells(sweep: SweepFile) -> Iterator[dict[str, Any]]:
+    """Each combination of axis values, less the excluded ones."""
+    for _, named, hyper in _blocks(sweep):
+        for values in product(*named.values()):
+            cell = dict(zip(named, values, strict=True))
+            if any(_matches(cell, block) for block in sweep.exclude):
+                continue
+            for settings in product(*hyper.values()):
+                yield {**cell, "hyperparameters": dict(zip(hyper, settings, strict=True))}
+
+
+def _matches(cell: Mapping[str, Any], block: Any) -> bool:
+    named = {name: value for name, value in block if value is not None}
+    return bool(named) and all(_axis_name(cell[name]) in values for name, values in named.items())
+
+
+def _axis_name(value: Any) -> Any:
+    return value.name if isinstance(value, FamilyChoice) else value
+
+
+def _pair(cell: Mapping[str, Any]) -> tuple[str, str]:
+    return cell["family"].name, cell["init_regime"]
+
+
+def _checkpoint(family: Family, init_regime: str) -> Checkpoint | None:
+    reads = INIT_REGIMES[init_regime].reads
+    if reads == "any":
+        return family.retriever or family.base
+    return family.retriever if reads == "retriever" else family.base
+
+
+def _left_out(sweep: SweepFile, catalogue: _Catalogue, where: str) -> list[tuple[Problem, CellLeftOut]]:
+    wanted = {_pair(cell) for cell in _cells(sweep)}
+    found = []
+    for key, named, _ in _blocks(sweep):
+        for choice, (index, regime) in product(named["family"], enumerate(named["init_regime"])):
+            if (choice.name, regime) not in wanted or _checkpoint(catalogue.families[choice.name], regime):
+                continue
+            reason = f"'{regime}' needs a {INIT_REGIMES[regime].reads} checkpoint, and family '{choice.name}' has none"
+            remedy = "declare one, exclude the cell, or write 'missing_checkpoints: leave_out'"
+            problem = Problem(where=where, key=f"{key}.init_regime[{index}]", message=f"{reason} ({remedy})")
+            found.append((problem, CellLeftOut(family=choice.name, init_regime=regime, reason=reason)))
+    return found
+
+
+def _missing_settings(sweep: SweepFile, where: str) -> Iterator[Problem]:
+    for key, _, hyper in _blocks(sweep):
+        for name in ("steps", "global_batch", "learning_rate"):
+            if getattr(sweep.training, name) is None and name not in hyper:
+                hint = "is required, and has no default (or give it as an axis under 'hyperparameters')"
+                yield Problem(where=where, key=f"training.{name}" if key == "axes" else f"{key}.{name}", message=hint)
+
+
+def _untrainable(sweep: SweepFile, catalogue: _Catalogue, where: str) -> Iterator[Problem]:
+    for key, named, _ in _blocks(sweep):
+        for index, reference in enumerate(named["training_data"]):
+            name, _, split = reference.partition("/")
+            if not split and catalogue.data_sets[name].train_split is None:
+                message = f"data set '{name}' names no train split (write {name}/SPLIT to train on one of its splits)"
+                yield Problem(where=where, key=f"{key}.training_data[{index}]", message=message)
+
+
+def _trial(cell: Mapping[str, Any], sweep: SweepFile, catalogue: _Catalogue) -> TrialSpec:
+    similarity = SIMILARITIES[cell["similarity"]]
+    return TrialSpec(
+        kind="train",
+        task=cell["task"],
+        training_data=_data(cell["training_data"], catalogue, role="train"),
+        encoder=_encoder(cell["family"], cell["init_regime"], catalogue),
+        similarity=SimilaritySpec(
+            name=similarity.name, gamma_q=similarity.gamma_q, gamma_d=similarity.gamma_d, trained=similarity.trained
+        ),
+        scale=parse_scale(cell["scale"]),
+        seed=cell["seed"],
+        training=_settings(sweep, cell["hyperparameters"]),
+        threads=sweep.resources.threads or sweep.resources.cpus,
+        device="gpu" if sweep.resources.gpus else "cpu",
+    )
+
+
+def _settings(sweep: SweepFile, hyperparameters: Mapping[str, Any]) -> TrainingSettings:
+    given = {f.name: getattr(sweep.training, f.name) for f in fields(TrainingSettings)}
+    return TrainingSettings(**{**{k: v for k, v in given.items() if v is not None}, **hyperparameters})
+
+
+def _encoder(choice: FamilyChoice, init_regime: str, catalogue: _Catalogue) -> EncoderSpec:
+    family = catalogue.families[choice.name]
+    checkpoint = _checkpoint(family, init_regime)
+    assert checkpoint is not None, "cells without their checkpoint were left out before"
+    return EncoderSpec(
+        family=family.name,
+        init_regime=init_regime,
+        weights=WeightsSpec(source=checkpoint.source, gguf_file=checkpoint.gguf_file),
+        layers=choice.layers,
+        pooling=family.pooling,
+        append_eos=family.append_eos,
+        query_prompt=family.query_prompt,
+        document_prompt=family.document_prompt,
+        max_query_length=choice.max_query_length or family.max_query_length,
+        max_document_length=choice.max_document_length or family.max_document_length,
+    )
+
+
+def _data(reference: str, catalogue: _Catalogue, *, role: str) -> DataSpec:
+    name, _, split = reference.partition("/")
+    entry = catalogue.data_sets[name]
+    return DataSpec(entry=entry, split=split or (entry.train_split if role == "train" else entry.test_split) or "")
+
+
+def _seed_of_weights(trial: TrialSpec) -> int | None:
+    return trial.seed if INIT_REGIMES[trial.encoder.init_regime].seeded else None
+
+
+def _untrained(trial: TrialSpec) -> TrialSpec:
+    return TrialSpec(
+        kind="untrained",
+        task=trial.task,
+        training_data=None,
+        encoder=trial.encoder,
+        similarity=None,
+        scale=None,
+        seed=_seed_of_weights(trial),
+        training=None,
+        threads=trial.threads,
+        device=trial.device,
+    )
+
+
+def _probe(trial: TrialSpec, sweep: SweepFile) -> ProbeSpec:
+    assert trial.training_data is not None, "probes are made of trained cells"
+    assert trial.scale is not None, "probes are made of trained cells"
+    return ProbeSpec(
+        encoder=trial.encoder,
+        seed=_seed_of_weights(trial),
+        training_data=trial.training_data,
+        scale=trial.scale,
+        num_queries=sweep.probe.num_queries,
+        candidates_per_query=sweep.probe.candidates_per_query,
+        threads=trial.threads,
+        device=trial.device,
+    )
+
+
+def _evaluations(sweep: SweepFile, catalogue: _Catalogue) -> tuple[GroupedEvaluation, ...]:
+    groups_of: dict[DataSpec, list[str]] = {}
+    for group, references in sweep.evaluation.groups.items():
+        for reference in references:
+            groups_of.setdefault(_data(reference, catalogue, role="test"), []).append(group)
+    return tuple(
+        GroupedEvaluation(
+            spec=EvaluationSpec(data=data, score_similarities=sweep.evaluation.score_similarities),
+            groups=_distinct(groups),
+        )
+        for data, groups in groups_of.items()
+    )

@@ -1,0 +1,92 @@
+"""Identity: the hash of what determines a checkpoint, an evaluation or a probe.
+
+Identities hash resolved specs, with the content hashes of weights and data in place of their sources, so that a
+moved folder keeps its results and an edited catalogue entry or file does not reuse stale ones.
+"""
+
+import hashlib
+import json
+import math
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from search_spaces.specs import DataSpec, EvaluationSpec, ProbeSpec, SimilaritySpec, TrialSpec, WeightsSpec
+
+TRAINING_VERSION = 1  # raise by hand when the same spec no longer gives the same checkpoint
+EVALUATION_VERSION = 1  # raise by hand when the same checkpoint no longer gives the same rows
+PROBE_VERSION = 1  # the Fisher estimator's version
+_NOT_IDENTITY = frozenset({"threads", "device"})
+_DIGITS = 16
+
+
+class UnstableIdentityError(ValueError):
+    """A value that has no stable form, or a spec whose content hashes are not known yet."""
+
+
+def trial_id(spec: TrialSpec) -> str:
+    """The trial's identity: 16 hex digits of SHA-256 over its resolved spec and TRAINING_VERSION."""
+    return _digest({"training_version": TRAINING_VERSION, "spec": _canonical(spec)})
+
+
+def probe_id(spec: ProbeSpec) -> str:
+    """The probe's identity: 16 hex digits of SHA-256 over its resolved spec and PROBE_VERSION."""
+    return _digest({"probe_version": PROBE_VERSION, "spec": _canonical(spec)})
+
+
+def encoding_id(checkpoint_hash: str, evaluation: EvaluationSpec) -> str:
+    """The identity of one encoding pass (checkpoint x data), under which norms are stored.
+
+    The checkpoint's hash covers its prompts, lengths and gammas.
+    """
+    spec = {key: value for key, value in _canonical(evaluation).items() if key != "score_similarities"}
+    return _digest({"evaluation_version": EVALUATION_VERSION, "checkpoint": checkpoint_hash, "spec": spec})
+
+
+def evaluation_id(checkpoint_hash: str, evaluation: EvaluationSpec, score_similarity: SimilaritySpec) -> str:
+    """The identity of one set of per query rows: an encoding ranked by one score similarity and measured."""
+    entry = evaluation.data.entry
+    scoring = {
+        "similarity": _canonical(score_similarity),
+        "measures": list(entry.measures),
+        "exclusion": entry.exclusion,
+        "relevance_threshold": entry.relevance_threshold,
+    }
+    return _digest({"encoding": encoding_id(checkpoint_hash, evaluation), "scoring": scoring})
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+def _canonical(value: Any) -> Any:
+    """Plain values with sources replaced by content hashes."""
+    if isinstance(value, WeightsSpec):
+        return {"content_hash": _required(value.content_hash, value.source)}
+    if isinstance(value, DataSpec):
+        return _canonical_data(value)
+    if is_dataclass(value):
+        return {f.name: _canonical(getattr(value, f.name)) for f in fields(value) if f.name not in _NOT_IDENTITY}
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise UnstableIdentityError(f"{value} cannot be part of an identity")
+        return float(value)
+    if value is None or isinstance(value, str | int | bool):
+        return value
+    if isinstance(value, list | tuple):
+        return [_canonical(item) for item in value]
+    raise UnstableIdentityError(f"a {type(value).__name__} cannot be part of an identity: {value!r}")
+
+
+def _canonical_data(data: DataSpec) -> dict[str, Any]:
+    return {
+        "name": data.name,
+        "split": data.split,
+        "content_hash": _required(data.content_hash, data.name),
+    }
+
+
+def _required(content_hash: str | None, what: str) -> str:
+    if content_hash is None:
+        raise UnstableIdentityError(f"the content hash of {what} is not known yet")
+    return content_hash

@@ -1,0 +1,159 @@
+"""Read a sweep file: YAML, then the schema; every problem of the file is reported together."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from search_spaces.catalogue.data_sets import DATA_SETS
+from search_spaces.catalogue.families import FAMILIES
+from search_spaces.problems import InputError, Problem, unknown_name
+from search_spaces.schema import SweepFile
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.2's numbers (`1e-4` is one), and an error where a key stands twice."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"),
+    list("-+0123456789."),
+)
+
+
+def _mapping_without_duplicates(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
+    loader.flatten_mapping(node)
+    seen: dict[Any, int] = {}
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node)
+        line = key_node.start_mark.line + 1
+        if key in seen:
+            raise yaml.YAMLError(f"line {line}: key '{key}' stands twice (first on line {seen[key]})")
+        seen[key] = line
+    return loader.construct_mapping(node, deep=True)
+
+
+_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping_without_duplicates)
+
+
+def load_sweep(path: Path) -> SweepFile:
+    """Read and check a sweep file. Relative `path:` sources are taken from the file's folder.
+
+    Raises:
+        InputError: with every problem found in the file, each naming the file and the key.
+    """
+    return parse_sweep(_read(path), where=str(path), folder=path.parent)
+
+
+def parse_sweep(text: str, *, where: str, folder: Path) -> SweepFile:
+    """Check the text of a sweep file; `where` names it in problems, `folder` is what relative paths start from."""
+    raw = _parse_yaml(text, where)
+    problems = [*_resolve_paths(raw, where, folder), *_shadowed_names(raw, where)]
+    try:
+        sweep = SweepFile.model_validate_json(json.dumps(raw, default=str), strict=True, context=_declared_names(raw))
+    except ValidationError as error:
+        problems += [_as_problem(detail, where) for detail in error.errors()]
+    if problems:
+        raise InputError(problems)
+    return sweep
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a UTF-8 text file"
+        raise InputError([Problem(where=str(path), key="", message=f"cannot be read ({reason})")]) from error
+
+
+def _parse_yaml(text: str, where: str) -> dict[str, Any]:
+    try:
+        raw = yaml.load(text, Loader=_Loader)
+    except yaml.YAMLError as error:
+        raise InputError([Problem(where=where, key="", message=f"not valid YAML: {error}")]) from error
+    if not isinstance(raw, dict):
+        raise InputError([Problem(where=where, key="", message="not a sweep file: a mapping of keys is expected")])
+    return raw
+
+
+def _declarations(raw: dict[str, Any], block: str) -> list[dict[str, Any]]:
+    declared = raw.get(block)
+    return [entry for entry in declared if isinstance(entry, dict)] if isinstance(declared, list) else []
+
+
+def _declared_names(raw: dict[str, Any]) -> dict[str, list[str]]:
+    return {
+        "family": [str(entry.get("name")) for entry in _declarations(raw, "families")],
+        "data set": [str(entry.get("name")) for entry in _declarations(raw, "data_sets")],
+    }
+
+
+def _shadowed_names(raw: dict[str, Any], where: str) -> Iterator[Problem]:
+    for block, catalogue in (("families", FAMILIES), ("data_sets", DATA_SETS)):
+        seen = set(catalogue)
+        for index, entry in enumerate(_declarations(raw, block)):
+            name = str(entry.get("name"))
+            if name in seen:
+                message = f"'{name}' is taken already, by the catalogue or an entry above"
+                yield Problem(where=where, key=f"{block}[{index}].name", message=message)
+            seen.add(name)
+
+
+def _resolve_paths(raw: dict[str, Any], where: str, folder: Path) -> Iterator[Problem]:
+    """Make `path:` sources absolute, in place, and report those that are not there."""
+    places = [(f"data_sets[{i}]", entry) for i, entry in enumerate(_declarations(raw, "data_sets"))]
+    for i, entry in enumerate(_declarations(raw, "families")):
+        places += [
+            (f"families[{i}].{key}", entry[key]) for key in ("retriever", "base") if isinstance(entry.get(key), dict)
+        ]
+    for key, holder in places:
+        source = holder.get("source")
+        if not isinstance(source, str) or not source.startswith("path:"):
+            continue
+        location = (folder / Path(source.removeprefix("path:")).expanduser()).resolve()
+        holder["source"] = f"path:{location}"
+        if not location.exists():
+            yield Problem(where=where, key=f"{key}.source", message=f"there is no file or folder {location}")
+
+
+def _as_problem(detail: ErrorDetails, where: str) -> Problem:
+    key = ""
+    for part in detail["loc"]:
+        key += f"[{part}]" if isinstance(part, int) else f".{part}" if key else str(part)
+    return Problem(where=where, key=key, message=_message(detail, key))
+
+
+def _message(detail: ErrorDetails, key: str) -> str:
+    if detail["type"] == "extra_forbidden":
+        parents = [str(part) for part in detail["loc"][:-1] if not isinstance(part, int)]
+        return unknown_name("key of the sweep file", str(detail["loc"][-1]), _keys_at(parents))
+    if detail["type"] == "missing":
+        return "is required, and has no default"
+    if detail["type"] == "value_error":
+        return str(detail["ctx"]["error"])
+    return f"{detail['input']!r}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
+
+
+def _keys_at(parents: list[str]) -> list[str]:
+    """The keys allowed below a path of the file, read from the schema."""
+    schema = SweepFile.model_json_schema()
+    node: dict[str, Any] = schema
+    for parent in parents:
+        node = _follow(schema, node.get("properties", {}).get(parent, {}))
+    return list(node.get("properties", {}))
+
+
+def _follow(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" in node:
+        return schema["$defs"][node["$ref"].rpartition("/")[2]]
+    for option in [node.get("items", {}), *node.get("anyOf", []), *node.get("allOf", [])]:
+        found = _follow(schema, option) if option else {}
+        if "properties" in found:
+            return found
+    return node

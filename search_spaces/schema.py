@@ -1,0 +1,236 @@
+"""The sweep file's schema: strict, with every name checked against the catalogue and the file's own declarations."""
+
+import re
+from dataclasses import fields
+from typing import Annotated, Any, Literal, Optional, TypeVar, get_type_hints
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+    field_validator,
+)
+
+from search_spaces.catalogue.data_sets import DATA_SETS, DataSet
+from search_spaces.catalogue.families import FAMILIES, Family
+from search_spaces.catalogue.init_regimes import INIT_REGIMES
+from search_spaces.catalogue.similarities import SIMILARITIES
+from search_spaces.problems import unknown_name
+from search_spaces.specs import ScaleSpec, TrainingSettings
+
+_SCALE = re.compile(r"(?P<mode>[a-z]+)\((?P<value>[0-9.]+)\)")
+_SWEEP_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+Item = TypeVar("Item")
+
+
+class Block(BaseModel):
+    """A block of the sweep file: an unknown key is an error, and so is a value of another type."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def parse_scale(text: str) -> ScaleSpec:
+    """Read 'fixed(20)': logits are scores times 20 under every similarity."""
+    match = _SCALE.fullmatch(text)
+    if match is None or match["mode"] != "fixed" or float(match["value"]) <= 0:
+        raise ValueError(f"'{text}' is not a scale (write fixed(20), for logits of 20 times the score)")
+    return ScaleSpec(mode="fixed", value=float(match["value"]))
+
+
+def _known(kind: str, names: tuple[str, ...]) -> AfterValidator:
+    def check(value: str, info: ValidationInfo) -> str:
+        declared = tuple((info.context or {}).get(kind, ()))
+        name = value.partition("/")[0] if kind == "data set" else value
+        if name not in names and name not in declared:
+            raise ValueError(unknown_name(kind, name, [*names, *declared]))
+        return value
+
+    return AfterValidator(check)
+
+
+def _scale(text: str) -> str:
+    parse_scale(text)
+    return text
+
+
+SimilarityName = Annotated[str, _known("similarity", tuple(SIMILARITIES))]
+RegimeName = Annotated[str, _known("init regime", tuple(INIT_REGIMES))]
+FamilyName = Annotated[str, _known("family", tuple(FAMILIES))]
+DataSetRef = Annotated[str, _known("data set", tuple(DATA_SETS))]  # NAME or NAME/SPLIT
+ScaleText = Annotated[str, AfterValidator(_scale)]
+
+
+class FamilyChoice(Block):
+    """A family with what this sweep changes of it: the first N layers only, or shorter texts (tokens)."""
+
+    name: FamilyName
+    layers: int | None = Field(default=None, gt=0)
+    max_query_length: int | None = Field(default=None, gt=0)
+    max_document_length: int | None = Field(default=None, gt=0)
+
+
+def _as_choice(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
+def _no_duplicates(values: tuple[Item, ...]) -> tuple[Item, ...]:
+    seen: list[Item] = []
+    for value in values:
+        if value in seen:
+            raise ValueError(f"{value!r} stands twice")
+        seen.append(value)
+    if not seen:
+        raise ValueError("an axis without values")
+    return values
+
+
+def _axis(item: Any) -> Any:
+    return Annotated[tuple[item, ...], BeforeValidator(_as_tuple), AfterValidator(_no_duplicates)]
+
+
+# The hyperparameters' types, ranges and defaults stand once, in TrainingSettings.
+_HINTS = get_type_hints(TrainingSettings, include_extras=True)
+_PARTIAL: dict[str, Any] = {field.name: (_HINTS[field.name] | None, None) for field in fields(TrainingSettings)}
+TrainingBlock: type[Block] = create_model("TrainingBlock", __base__=Block, **_PARTIAL)
+
+
+def _checked_hyperparameters(axes: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
+    faults = []
+    for name, values in axes.items():
+        if name not in _HINTS:
+            faults.append(unknown_name("hyperparameter", name, list(_HINTS)))
+            continue
+        for value in values:
+            try:
+                TypeAdapter(_HINTS[name]).validate_python(value, strict=True)
+            except ValidationError as error:
+                faults.append(f"{name}: {value!r}: {error.errors()[0]['msg']}")
+    if faults:
+        raise ValueError("; ".join(faults))
+    return axes
+
+
+_HyperparameterAxes: Any = Annotated[dict[str, _axis(Any)], AfterValidator(_checked_hyperparameters)]  # type: ignore[misc]
+
+
+class Axes(Block):
+    """The axes that are crossed. Each is one value or a list; `hyperparameters` adds any of the training settings."""
+
+    task: _axis(Literal["contrastive"])  # type: ignore[valid-type]
+    training_data: _axis(DataSetRef)  # type: ignore[valid-type]
+    family: _axis(Annotated[FamilyChoice, BeforeValidator(_as_choice)])  # type: ignore[valid-type]
+    similarity: _axis(SimilarityName)  # type: ignore[valid-type]
+    init_regime: _axis(RegimeName)  # type: ignore[valid-type]
+    seed: _axis(Annotated[int, Field(ge=0)])  # type: ignore[valid-type]
+    scale: _axis(ScaleText)  # type: ignore[valid-type]
+    hyperparameters: _HyperparameterAxes = {}  # type: ignore[valid-type]
+
+
+_OPTIONAL_AXES: dict[str, Any] = {
+    name: (Annotated[Optional[field.annotation], *field.metadata], None)  # noqa: UP045 - a type known at run time only
+    for name, field in Axes.model_fields.items()
+    if name != "hyperparameters"
+}
+IncludeBlock: type[Block] = create_model(
+    "IncludeBlock", __base__=Block, **_OPTIONAL_AXES, hyperparameters=(_HyperparameterAxes, {})
+)
+
+
+class ExcludeBlock(Block):
+    """Cells to leave away: those that match every axis named here."""
+
+    training_data: _axis(DataSetRef) | None = None  # type: ignore[valid-type]
+    family: _axis(FamilyName) | None = None  # type: ignore[valid-type]
+    similarity: _axis(SimilarityName) | None = None  # type: ignore[valid-type]
+    init_regime: _axis(RegimeName) | None = None  # type: ignore[valid-type]
+    seed: _axis(int) | None = None  # type: ignore[valid-type]
+
+
+class EvaluationBlock(Block):
+    """What every checkpoint is evaluated on: groups of data sets, each NAME or NAME/SPLIT.
+
+    `primary_groups`: their unweighted mean decides which of qnorm and dnorm won (default: all but `in_domain`).
+    """
+
+    groups: dict[str, _axis(DataSetRef)] = Field(min_length=1)  # type: ignore[valid-type]
+    score_similarities: Literal["own", "all"] = "own"
+    primary_groups: tuple[str, ...] | None = None
+
+    @field_validator("primary_groups")
+    @classmethod
+    def _are_groups(cls, value: tuple[str, ...] | None, info: ValidationInfo) -> tuple[str, ...] | None:
+        groups = list(info.data.get("groups", {}))
+        for name in value or ():
+            if groups and name not in groups:
+                raise ValueError(unknown_name("group of this file", name, groups))
+        return value
+
+
+class ProbeBlock(Block):
+    """How many training queries a probe reads, and how many candidates each is held against."""
+
+    num_queries: int = Field(default=1024, gt=1)
+    candidates_per_query: int = Field(default=64, gt=1)
+
+
+class ResourcesBlock(Block):
+    """What one trial is given, and how often a trial whose worker died is tried again.
+
+    `threads` are the computing threads of a trial (default: one per CPU asked for).
+    `stop_after_failures`: a sweep whose first so many trials all fail stops.
+    """
+
+    cpus: int = Field(default=1, gt=0)
+    gpus: float = Field(default=0, ge=0)
+    threads: int | None = Field(default=None, gt=0)
+    retries: int = Field(default=1, ge=0)
+    stop_after_failures: int = Field(default=5, gt=0)
+
+
+class CheckpointsBlock(Block):
+    """When a training writes a checkpoint to resume from: every so many steps, or seconds, whichever comes first."""
+
+    every_steps: int | None = Field(default=None, gt=0)
+    every_s: float | None = Field(default=60.0, gt=0)
+
+
+class TrackingBlock(Block):
+    """The MLflow tracking server; without one, SQLite in the sweep folder."""
+
+    uri: str | None = None
+
+
+class SweepFile(Block):
+    """A whole sweep file."""
+
+    name: str
+    storage: str | None = None
+    families: tuple[Family, ...] = ()
+    data_sets: tuple[DataSet, ...] = ()
+    axes: Axes
+    include: tuple[IncludeBlock, ...] = ()  # type: ignore[valid-type]
+    exclude: tuple[ExcludeBlock, ...] = ()
+    missing_checkpoints: Literal["refuse", "leave_out"] = "refuse"
+    training: TrainingBlock  # type: ignore[valid-type]
+    evaluation: EvaluationBlock
+    probe: ProbeBlock = ProbeBlock()
+    resources: ResourcesBlock = ResourcesBlock()
+    checkpoints: CheckpointsBlock = CheckpointsBlock()
+    tracking: TrackingBlock = TrackingBlock()
+
+    @field_validator("name")
+    @classmethod
+    def _name_stands_in_paths(cls, value: str) -> str:
+        if not _SWEEP_NAME.fullmatch(value):
+            raise ValueError(f"'{value}' is not a sweep name (lower-case letters, digits, '-' and '_')")
+        return value
