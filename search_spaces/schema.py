@@ -133,7 +133,7 @@ class Axes(Block):
     init_regime: _axis(RegimeName)  # type: ignore[valid-type]
     seed: _axis(Annotated[int, Field(ge=0)])  # type: ignore[valid-type]
     scale: _axis(ScaleText)  # type: ignore[valid-type]
-    hyperparameters: _HyperparameterAxes = {}  # type: ignore[valid-type]
+    hyperparameters: _HyperparameterAxes = {}
 
 
 _OPTIONAL_AXES: dict[str, Any] = {
