@@ -1,9 +1,12 @@
 """Where everything lies in a sweep folder, and the small JSON records that stand beside the rows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from pydantic import TypeAdapter
+
+from search_spaces.specs import EvaluationSpec
 
 SWEEP_FILE = "sweep.yaml"
 SWEEP_RECORD = "sweep.json"
@@ -69,6 +72,7 @@ class SweepRecord:
 
 
 Record = TypeVar("Record", Status, SweepRecord)
+_EVALUATIONS = TypeAdapter(tuple[EvaluationSpec, ...])
 
 
 def to_bytes(record: Status | SweepRecord) -> bytes:
@@ -79,6 +83,16 @@ def to_bytes(record: Status | SweepRecord) -> bytes:
 def from_bytes(kind: type[Record], data: bytes) -> Record:
     """Read a record back. Raises pydantic.ValidationError where it is not one."""
     return TypeAdapter(kind).validate_json(data)
+
+
+def evaluations_to_bytes(evaluations: Sequence[EvaluationSpec]) -> bytes:
+    """Evaluation specs as indented JSON."""
+    return _EVALUATIONS.dump_json(tuple(evaluations), indent=2) + b"\n"
+
+
+def evaluations_from_bytes(data: bytes) -> tuple[EvaluationSpec, ...]:
+    """Read evaluation specs back. Raises pydantic.ValidationError where they are none."""
+    return _EVALUATIONS.validate_json(data)
 
 
 def trial_prefix(trial_id: str) -> str:
@@ -124,6 +138,11 @@ def norm_rows(encoding_id: str) -> str:
 def per_query_rows(evaluation_id: str) -> str:
     """The per query rows of one evaluation."""
     return f"evaluations/{evaluation_id}/per_query.parquet"
+
+
+def evaluations_key(trial_id: str) -> str:
+    """The evaluations that the trial's checkpoint is to have, beside its spec."""
+    return f"trials/{trial_id}/evaluations.json"
 
 
 def probe_prefix(probe_id: str) -> str:

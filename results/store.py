@@ -9,6 +9,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
+from search_spaces.problems import InputError, Problem
+
 
 class LockedError(ValueError):
     """Another live owner holds the lock."""
@@ -22,7 +24,8 @@ class Lock(Protocol):
     """A held lock. `token` grows with each owner (a fencing token)."""
 
     @property
-    def token(self) -> int: ...
+    def token(self) -> int:
+        """The fencing token: it grows with each owner."""
 
     def verify(self) -> None:
         """Raise LostLockError unless this owner still holds the lock."""
@@ -35,7 +38,8 @@ class Store(Protocol):
     """One sweep folder."""
 
     @property
-    def uri(self) -> str: ...
+    def uri(self) -> str:
+        """Where the folder is, as `open_store` takes it."""
 
     def read(self, key: str) -> bytes:
         """The bytes under `key`. Raises KeyError where there are none."""
@@ -70,3 +74,31 @@ class Store(Protocol):
         Raises:
             LockedError: a live owner holds it; the message names that owner.
         """
+
+
+def open_store(uri: str) -> Store:
+    """Open the sweep folder at `uri` (a local path, or file://), making it where it is absent.
+
+    Raises:
+        InputError: nothing can be written there, or its kind of storage is not supported.
+    """
+    from results.local_store import LocalStore
+
+    return LocalStore.open(_local_path(uri))
+
+
+def open_existing_store(uri: str) -> Store | None:
+    """The sweep folder at `uri` if there is one; nothing is made."""
+    return open_store(uri) if _local_path(uri).is_dir() else None
+
+
+def _local_path(uri: str) -> Path:
+    scheme, separator, rest = uri.partition("://")
+    if not separator:
+        return Path(uri).expanduser()
+    if scheme != "file":
+        message = (
+            f"'{uri}': sweep folders on {scheme}:// are not supported yet; name a local folder (or a network mount)"
+        )
+        raise InputError([Problem(where=uri, key="storage", message=message)])
+    return Path(rest)

@@ -120,7 +120,7 @@ def test_what_has_no_stable_form_is_refused(trial, value):
 
 
 def test_an_unresolved_spec_has_no_identity(expansion):
-    with pytest.raises(UnstableIdentityError, match="content hash of .* is not known yet"):
+    with pytest.raises(UnstableIdentityError, match=r"content hash of .* is not known yet"):
         trial_id(expansion.trials[0])
     with pytest.raises(UnstableIdentityError):
         probe_id(expansion.probes[0])

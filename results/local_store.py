@@ -1,0 +1,168 @@
+"""A sweep folder on a local (or network) file system."""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+from results.locks import HeldLock, acquire
+from search_spaces.problems import InputError, Problem
+
+_PARTIAL = ".partial-"  # unfinished writes: never listed, removed when old
+_PARTIAL_AGE_S = 24 * 3600.0
+
+
+class LocalStore:
+    """Implements `results.store.Store` with renames and hard links, which are atomic on local disks and NFS."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    @classmethod
+    def open(cls, root: Path) -> "LocalStore":
+        """Open the folder, making it where it is absent.
+
+        Raises:
+            InputError: it is no folder, or nothing can be written there.
+        """
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=root, prefix=_PARTIAL):
+                pass
+        except OSError as error:
+            message = f"this sweep folder cannot be written ({error.strerror or error})"
+            raise InputError([Problem(where=str(root), key="storage", message=message)]) from error
+        store = cls(root.resolve())
+        store._remove_old_partials()
+        return store
+
+    @property
+    def uri(self) -> str:
+        """The folder's absolute path."""
+        return str(self._root)
+
+    def read(self, key: str) -> bytes:
+        """The bytes under `key`. Raises KeyError where there are none."""
+        try:
+            return self._path(key).read_bytes()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+            raise KeyError(key) from error
+
+    def write(self, key: str, data: bytes) -> None:
+        """Replace what is under `key`, atomically."""
+        partial = self._written_partial(key, data)
+        partial.replace(self._path(key))
+        _sync_folder(self._path(key).parent)
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        """Write unless `key` exists; of two concurrent calls exactly one says True."""
+        partial = self._written_partial(key, data)
+        try:
+            os.link(partial, self._path(key))  # unlike a rename, a link fails where the name is taken
+        except FileExistsError:
+            return False
+        finally:
+            partial.unlink()
+        _sync_folder(self._path(key).parent)
+        return True
+
+    def exists(self, key: str) -> bool:
+        """Whether `key` holds bytes."""
+        return self._path(key).is_file()
+
+    def list(self, prefix: str) -> list[str]:
+        """All keys that begin with the folder `prefix`, sorted; '' lists everything."""
+        start = self._path(prefix) if prefix else self._root
+        found = []
+        for folder, folders, files in os.walk(start):
+            folders[:] = [name for name in folders if not name.startswith(_PARTIAL)]
+            found += [Path(folder, name) for name in files if not name.startswith(_PARTIAL)]
+        return sorted(path.relative_to(self._root).as_posix() for path in found)
+
+    def delete(self, prefix: str) -> None:
+        """Remove a key or a folder; a folder vanishes at once, never half."""
+        path = self._path(prefix)
+        if path.is_dir():
+            doomed = Path(tempfile.mkdtemp(dir=path.parent, prefix=_PARTIAL)) / "doomed"
+            path.rename(doomed)
+            shutil.rmtree(doomed.parent, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+    def put_folder(self, prefix: str, fill: Callable[[Path], None]) -> None:
+        """Publish what `fill` writes under `prefix`, whole or not at all; an existing folder is kept."""
+        target = self._path(prefix)
+        if target.is_dir():
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(dir=target.parent, prefix=_PARTIAL))
+        try:
+            fill(partial)
+            partial.chmod(0o755)
+            _sync_files(partial)
+            partial.rename(target)
+            _sync_folder(target.parent)
+        except OSError:
+            if not target.is_dir():  # else another writer was first, and its folder stands
+                raise
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+    @contextmanager
+    def get_folder(self, prefix: str) -> Iterator[Path]:
+        """The folder itself. Raises KeyError where there is none."""
+        path = self._path(prefix)
+        if not path.is_dir():
+            raise KeyError(prefix)
+        yield path
+
+    def lock(self, name: str, *, owner: str, stale_after_s: float) -> HeldLock:
+        """Take the lock, or raise LockedError naming its live owner."""
+        return acquire(self, name, owner=owner, stale_after_s=stale_after_s)
+
+    def _path(self, key: str) -> Path:
+        pure = PurePosixPath(key)
+        if not key or pure.is_absolute() or ".." in pure.parts or any(part.startswith(_PARTIAL) for part in pure.parts):
+            raise ValueError(f"'{key}' is not a key (a relative path without '..' is)")
+        return self._root / pure
+
+    def _written_partial(self, key: str, data: bytes) -> Path:
+        folder = self._path(key).parent
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=folder, prefix=_PARTIAL)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), 0o644)
+            os.fsync(file.fileno())
+        return Path(name)
+
+    def _remove_old_partials(self) -> None:
+        """Clean up after killed writers; young ones may belong to a live one."""
+        for path in self._root.rglob(f"{_PARTIAL}*"):
+            try:
+                if time.time() - path.stat().st_mtime > _PARTIAL_AGE_S:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            except FileNotFoundError:  # its owner was quicker
+                continue
+
+
+def _sync_files(folder: Path) -> None:
+    for path in [p for p in folder.rglob("*") if p.is_file()]:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,164 @@
+"""A lock with a fencing token over any store: each owner takes the next number, a heartbeat keeps it.
+
+The records are `lock/NAME/NNNNNNNN.json`; who writes the highest number with `put_if_absent` owns the lock. An owner
+whose heartbeat stands still is passed over by the next number, and finds out at its next `verify`.
+"""
+
+import os
+import socket
+import threading
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+from pydantic import TypeAdapter
+
+from results.store import LockedError, LostLockError
+
+if TYPE_CHECKING:
+    from results.store import Store
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_BEATS_PER_STALE_TIME = 4
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Record:
+    """Who holds a token. `host` tells machines (and their boots) apart; `started` is the process's start time."""
+
+    owner: str
+    host: str
+    pid: int
+    started: float
+    beat: int = 0
+    released: bool = False
+
+
+_RECORDS = TypeAdapter(_Record)
+
+
+class HeldLock:
+    """A lock that this process holds. Use `verify` before each write that it protects."""
+
+    def __init__(self, store: "Store", name: str, token: int, record: _Record, beat_every_s: float) -> None:
+        self._store = store
+        self._name = name
+        self._token = token
+        self._record = record
+        self._writing = threading.Lock()
+        self._ended = threading.Event()
+        self._beat_every_s = beat_every_s
+        self._thread = threading.Thread(target=self._keep_alive, name=f"lock-{name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def token(self) -> int:
+        """The fencing token: it grows with each owner."""
+        return self._token
+
+    def verify(self) -> None:
+        """Raise LostLockError unless this owner still holds the lock."""
+        verify_token(self._store, self._name, self._token)
+
+    def release(self) -> None:
+        """Give the lock back; nothing happens where it is given back or lost already."""
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        self._thread.join()
+        self._write(released=True)
+
+    def _keep_alive(self) -> None:
+        while not self._ended.wait(self._beat_every_s):
+            if self._store.exists(_key(self._name, self._token + 1)):
+                return  # taken over: a beat would only raise the dead
+            self._write(released=False)
+
+    def _write(self, *, released: bool) -> None:
+        with self._writing:
+            self._record = replace(self._record, beat=self._record.beat + 1, released=released)
+            self._store.write(_key(self._name, self._token), _RECORDS.dump_json(self._record))
+
+
+def acquire(store: "Store", name: str, *, owner: str, stale_after_s: float) -> HeldLock:
+    """Take the lock `name`, or raise LockedError naming the live owner.
+
+    An owner on this machine is looked up among its processes, at once; one elsewhere counts as dead when its heartbeat
+    stands still for `stale_after_s`, by this process's own clock.
+    """
+    tokens = _tokens(store, name)
+    last = tokens[-1] if tokens else 0
+    if last:
+        _wait_until_free(store, name, last, stale_after_s)
+    record = _Record(owner=owner, host=_this_host(), pid=os.getpid(), started=psutil.Process().create_time())
+    if not store.put_if_absent(_key(name, last + 1), _RECORDS.dump_json(record)):
+        raise LockedError(f"{_read(store, name, last + 1).owner} took it at this moment")
+    for token in tokens[:-1]:
+        store.delete(_key(name, token))
+    return HeldLock(store, name, last + 1, record, stale_after_s / _BEATS_PER_STALE_TIME)
+
+
+def verify_token(store: "Store", name: str, token: int) -> None:
+    """Raise LostLockError unless the lock `name` is still held under `token`; any process may ask."""
+    last = _tokens(store, name)[-1:]
+    if last != [token] or _read(store, name, token).released:
+        raise LostLockError(
+            f"lock '{name}': token {token} holds it no more (last taken: {last[0] if last else 'none'})"
+        )
+
+
+def is_held(store: "Store", name: str) -> bool:
+    """Whether an owner seems alive: it has not given the lock back, and where it runs here, its process is there."""
+    tokens = _tokens(store, name)
+    if not tokens:
+        return False
+    record = _read(store, name, tokens[-1])
+    return not record.released and _is_alive(record) is not False
+
+
+def _wait_until_free(store: "Store", name: str, token: int, stale_after_s: float) -> None:
+    record = _read(store, name, token)
+    alive = _is_alive(record)
+    if record.released or alive is False:
+        return
+    if alive:
+        raise LockedError(f"{record.owner} holds it")
+    until = time.monotonic() + stale_after_s
+    while time.monotonic() < until:
+        time.sleep(_POLL_S)
+        seen = _read(store, name, token)
+        if seen.released:
+            return
+        if seen.beat != record.beat:
+            raise LockedError(f"{record.owner} holds it")
+
+
+def _is_alive(record: _Record) -> bool | None:
+    """Whether the owner's process lives; None where it is another machine's."""
+    if record.host != _this_host():
+        return None
+    try:
+        process = psutil.Process(record.pid)
+        return process.create_time() == record.started and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _this_host() -> str:
+    boot = _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
+    return f"{socket.gethostname()}/{boot}"
+
+
+def _tokens(store: "Store", name: str) -> list[int]:
+    return [int(key.rpartition("/")[2].removesuffix(".json")) for key in store.list(f"lock/{name}")]
+
+
+def _read(store: "Store", name: str, token: int) -> _Record:
+    return _RECORDS.validate_json(store.read(_key(name, token)))
+
+
+def _key(name: str, token: int) -> str:
+    return f"lock/{name}/{token:08d}.json"
