@@ -1,0 +1,30 @@
+"""Keep the terminal for people: whatever libraries print goes to a log file, in every process and language."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+
+@contextmanager
+def chatter_to(log: Path) -> Iterator[Console]:
+    """Send file descriptors 1 and 2 of this process and its children to `log`; yield a console on the real output."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept_out, kept_err = os.dup(1), os.dup(2)
+    try:
+        with log.open("ab", buffering=0) as sink, os.fdopen(os.dup(kept_out), "w", encoding="utf-8") as screen:
+            os.dup2(sink.fileno(), 1)
+            os.dup2(sink.fileno(), 2)
+            yield Console(file=screen, soft_wrap=not os.isatty(kept_out))
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.dup2(kept_out, 1)
+        os.dup2(kept_err, 2)
+        os.close(kept_out)
+        os.close(kept_err)

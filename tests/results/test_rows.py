@@ -1,0 +1,72 @@
+"""The row contract on disk."""
+
+import io
+
+import pyarrow.parquet as pq
+import pytest
+
+from results.rows import read_rows, write_rows
+from results.schemas import NORMS, SCHEMAS, SchemaError, make_table
+from results.store import open_store
+
+ROW = {
+    "checkpoint_hash": "c",
+    "data_set": "attack",
+    "data_hash": "d",
+    "split": "test",
+    "side": "query",
+    "text_id": "q%1",
+    "norm": 1.5,
+}
+
+
+@pytest.fixture
+def store(tmp_path):
+    return open_store(str(tmp_path))
+
+
+def test_rows_come_back_as_written(store):
+    write_rows(store, "norms.parquet", "norms", [ROW, {**ROW, "text_id": "q2"}])
+    table = read_rows(store, "norms.parquet", "norms")
+    assert table.to_pylist() == [ROW, {**ROW, "text_id": "q2"}]
+    assert table.schema == NORMS
+
+
+def test_columns_are_taken_too(store):
+    write_rows(store, "norms.parquet", "norms", {name: [value] for name, value in ROW.items()})
+    assert read_rows(store, "norms.parquet", "norms").to_pylist() == [ROW]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"norm": None}, "column 'norm' has empty values"),
+        ({"norm": "long"}, "norms: "),
+        ({"length": 3}, r"unknown columns \['length'\]"),
+    ],
+)
+def test_rows_that_break_the_contract_are_refused(store, change, message):
+    with pytest.raises(SchemaError, match=message):
+        write_rows(store, "norms.parquet", "norms", [{**ROW, **change}])
+    assert not store.exists("norms.parquet")
+
+
+def test_a_missing_column_is_refused():
+    with pytest.raises(SchemaError):
+        make_table("norms", [{key: value for key, value in ROW.items() if key != "side"}])
+    with pytest.raises(SchemaError):
+        make_table("norms", {key: [value] for key, value in ROW.items() if key != "side"})
+
+
+def test_rows_of_another_version_are_refused(store):
+    buffer = io.BytesIO()
+    pq.write_table(make_table("norms", [ROW]).replace_schema_metadata({"densesweep.schema": "norms/0"}), buffer)
+    store.write("norms.parquet", buffer.getvalue())
+    with pytest.raises(SchemaError, match="rows of 'norms/0' where 'norms/1' is read"):
+        read_rows(store, "norms.parquet", "norms")
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_an_empty_table_of_every_schema_survives(store, name):
+    write_rows(store, "rows.parquet", name, [])
+    assert read_rows(store, "rows.parquet", name).schema == SCHEMAS[name]

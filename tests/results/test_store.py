@@ -1,0 +1,284 @@
+"""Conformance of every store: real folders, real second processes, real kills."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from results.store import LockedError, LostLockError, open_existing_store, open_store
+from search_spaces.problems import InputError
+
+
+@pytest.fixture(params=["local"])
+def uri(request, tmp_path):
+    """The URI of an empty store; another implementation adds its name here."""
+    return str(tmp_path / "sweep")
+
+
+@pytest.fixture
+def store(uri):
+    return open_store(uri)
+
+
+def _python(code: str, *arguments: str) -> subprocess.Popen:
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def _line(process: subprocess.Popen) -> str:
+    """The next line a process prints; waits for it, and fails with what it said where it ended instead."""
+    line = process.stdout.readline().strip()
+    assert line, process.stderr.read()
+    return line
+
+
+def test_what_is_written_is_read(store):
+    store.write("a/b.bin", b"\x00one")
+    store.write("a/b.bin", b"two")
+    assert store.read("a/b.bin") == b"two"
+    assert store.exists("a/b.bin")
+    assert not store.exists("a")
+    for absent in ("a", "a/c", "a/b.bin/c"):
+        with pytest.raises(KeyError):
+            store.read(absent)
+
+
+def test_another_process_reads_it(store):
+    store.write("a", b"seen")
+    reader = _python(
+        "import sys; from results.store import open_store; print(open_store(sys.argv[1]).read('a'))", store.uri
+    )
+    assert _line(reader) == "b'seen'"
+
+
+def test_keys_are_listed_sorted_and_deleted(store):
+    for key in ("x/2", "x/10", "x/y/z", "xy"):
+        store.write(key, b"")
+    assert store.list("x") == ["x/10", "x/2", "x/y/z"]
+    assert store.list("nothing") == []
+    store.delete("x/y")
+    store.delete("x/2")
+    store.delete("absent")
+    assert store.list("") == ["x/10", "xy"]
+
+
+@pytest.mark.parametrize("key", ["", "/etc/passwd", "../out", "a/../../out", ".partial-x"])
+def test_keys_cannot_leave_the_folder(store, key):
+    with pytest.raises(ValueError, match="is not a key"):
+        store.write(key, b"")
+
+
+def test_put_if_absent_keeps_the_first(store):
+    assert store.put_if_absent("a", b"first")
+    assert not store.put_if_absent("a", b"second")
+    assert store.read("a") == b"first"
+    assert store.list("") == ["a"]
+
+
+RACE = """
+import sys
+from results.store import open_store
+store = open_store(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+print(sum(store.put_if_absent(f"race/{i}", sys.argv[2].encode()) for i in range(200)), flush=True)
+"""
+
+
+def test_of_racing_writers_exactly_one_wins_each_key(store):
+    command = [sys.executable, "-c", RACE, store.uri]
+    racers = [
+        subprocess.Popen([*command, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for name in "ab"
+    ]
+    for racer in racers:
+        assert racer.stdout.readline() == "ready\n"
+    for racer in racers:
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    won = [int(racer.communicate()[0]) for racer in racers]
+    assert sum(won) == 200
+    owners = [store.read(key).decode() for key in store.list("race")]
+    assert [owners.count("a"), owners.count("b")] == won
+
+
+def test_a_folder_is_published_whole_and_once(store):
+    def fill(folder: Path) -> None:
+        (folder / "sub").mkdir()
+        (folder / "sub" / "file").write_bytes(b"1")
+
+    store.put_folder("checkpoint", fill)
+    store.put_folder("checkpoint", lambda folder: pytest.fail("an existing folder is filled again"))
+    with store.get_folder("checkpoint") as folder:
+        assert (folder / "sub" / "file").read_bytes() == b"1"
+    with pytest.raises(KeyError), store.get_folder("absent"):
+        pass
+
+
+def test_a_folder_whose_filling_fails_is_not_there(store):
+    def fill(folder: Path) -> None:
+        (folder / "file").write_bytes(b"1")
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        store.put_folder("checkpoint", fill)
+    assert store.list("") == []
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from results.store import open_store
+def fill(folder):
+    (folder / "half").write_bytes(b"1")
+    print("half", flush=True)
+    time.sleep(60)
+open_store(sys.argv[1]).put_folder("checkpoint", fill)
+"""
+
+
+def test_a_writer_killed_half_way_leaves_nothing_and_hinders_nobody(store):
+    writer = _python(KILLED, store.uri)
+    assert _line(writer) == "half"
+    writer.kill()
+    writer.wait()
+    assert store.list("") == []
+    store.put_folder("checkpoint", lambda folder: (folder / "whole").write_bytes(b"2"))
+    assert store.list("") == ["checkpoint/whole"]
+
+
+def test_leftovers_of_killed_writers_go_when_they_are_old(store):
+    left = Path(store.uri) / "a" / ".partial-left"
+    left.mkdir(parents=True)
+    open_store(store.uri)
+    assert left.exists()  # its writer may be alive
+    os.utime(left, (0, 0))
+    open_store(store.uri)
+    assert not left.exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_an_unwritable_folder_is_one_clear_message(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(InputError, match="this sweep folder cannot be written"):
+        open_store(str(tmp_path / "sweep"))
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a file system that takes no new folders")
+def test_a_place_that_takes_no_folder_is_one_clear_message():
+    with pytest.raises(InputError, match="/proc/sweep: storage: this sweep folder cannot be written"):
+        open_store("/proc/sweep")
+
+
+def test_a_file_in_place_of_the_folder_is_one_clear_message(tmp_path):
+    (tmp_path / "file").write_text("")
+    for uri in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(InputError, match=r"storage: this sweep folder cannot be written \((File exists|Not a dir)"):
+            open_store(str(uri))
+
+
+def test_only_local_folders_so_far():
+    with pytest.raises(InputError, match="s3:// are not supported yet"):
+        open_store("s3://bucket/sweep")
+
+
+def test_looking_makes_nothing(tmp_path):
+    assert open_existing_store(str(tmp_path / "absent")) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+HOLDER = """
+import sys
+from results.store import open_store, LostLockError
+store = open_store(sys.argv[1])
+lock = store.lock("sweep", owner=sys.argv[2], stale_after_s=float(sys.argv[3]))
+print(lock.token, flush=True)
+for line in sys.stdin:
+    try:
+        lock.verify()
+        print("held", flush=True)
+    except LostLockError as error:
+        print(f"lost: {error}", flush=True)
+"""
+
+
+def _holder(uri: str, stale_after_s: float) -> subprocess.Popen:
+    command = [sys.executable, "-c", HOLDER, uri, "holder", str(stale_after_s)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def _ask(holder: subprocess.Popen) -> str:
+    holder.stdin.write("?\n")
+    holder.stdin.flush()
+    return _line(holder)
+
+
+def test_a_live_owner_is_named_at_once(store):
+    holder = _holder(store.uri, 60)
+    assert _line(holder) == "1"
+    began = time.monotonic()
+    with pytest.raises(LockedError, match="holder holds it"):
+        store.lock("sweep", owner="me", stale_after_s=60)
+    assert time.monotonic() - began < 30  # not the 60 s after which it would be stale
+    assert _ask(holder) == "held"
+    holder.kill()
+    holder.wait()
+
+
+def test_a_killed_owner_is_passed_over_at_once(store):
+    holder = _holder(store.uri, 60)
+    assert _line(holder) == "1"
+    holder.kill()
+    holder.wait()
+    began = time.monotonic()
+    lock = store.lock("sweep", owner="me", stale_after_s=60)
+    assert time.monotonic() - began < 30
+    assert lock.token == 2
+    lock.verify()
+    lock.release()
+
+
+def _as_if_elsewhere(store) -> None:
+    """Make the lock's record one of another machine, whose processes cannot be looked up."""
+    [key] = store.list("lock/sweep")
+    record = json.loads(store.read(key))
+    store.write(key, json.dumps({**record, "host": "elsewhere/0"}).encode())
+
+
+def test_an_owner_elsewhere_whose_heart_stands_still_is_taken_over_and_finds_out(store):
+    holder = _holder(store.uri, 1.0)
+    assert _line(holder) == "1"
+    os.kill(holder.pid, signal.SIGSTOP)
+    _as_if_elsewhere(store)
+    lock = store.lock("sweep", owner="me", stale_after_s=1.0)
+    assert lock.token == 2
+    os.kill(holder.pid, signal.SIGCONT)
+    assert _ask(holder) == "lost: lock 'sweep': token 1 holds it no more (last taken: 2)"
+    lock.verify()
+    lock.release()
+    holder.kill()
+    holder.wait()
+
+
+def test_an_owner_elsewhere_whose_heart_beats_keeps_the_lock(store):
+    lock = store.lock("sweep", owner="far away", stale_after_s=1.0)
+    lock._record = type(lock._record)(owner="far away", host="elsewhere/0", pid=1, started=0.0)
+    _as_if_elsewhere(store)
+    with pytest.raises(LockedError, match="far away holds it"):
+        store.lock("sweep", owner="me", stale_after_s=3.0)
+    lock.release()
+
+
+def test_a_released_lock_is_free_and_old_records_go(store):
+    for token in (1, 2, 3):
+        lock = store.lock("sweep", owner="me", stale_after_s=60)
+        assert lock.token == token
+        lock.release()
+        lock.release()
+        with pytest.raises(LostLockError):
+            lock.verify()
+    assert store.list("lock") == ["lock/sweep/00000002.json", "lock/sweep/00000003.json"]
