@@ -54,7 +54,11 @@ class LocalStore:
     def write(self, key: str, data: bytes) -> None:
         """Replace what is under `key`, atomically."""
         partial = self._written_partial(key, data)
-        partial.replace(self._path(key))
+        try:
+            partial.replace(self._path(key))
+        except OSError:
+            partial.unlink()
+            raise
         _sync_folder(self._path(key).parent)
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
@@ -87,8 +91,12 @@ class LocalStore:
         path = self._path(prefix)
         if path.is_dir():
             doomed = Path(tempfile.mkdtemp(dir=path.parent, prefix=_PARTIAL)) / "doomed"
-            path.rename(doomed)
-            shutil.rmtree(doomed.parent, ignore_errors=True)
+            try:
+                path.rename(doomed)
+            except FileNotFoundError:  # another process was quicker
+                pass
+            finally:
+                shutil.rmtree(doomed.parent, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
 
@@ -102,7 +110,7 @@ class LocalStore:
         try:
             fill(partial)
             partial.chmod(0o755)
-            _sync_files(partial)
+            _sync_tree(partial)
             partial.rename(target)
             _sync_folder(target.parent)
         except OSError:
@@ -125,7 +133,12 @@ class LocalStore:
 
     def _path(self, key: str) -> Path:
         pure = PurePosixPath(key)
-        if not key or pure.is_absolute() or ".." in pure.parts or any(part.startswith(_PARTIAL) for part in pure.parts):
+        if (
+            not pure.parts
+            or pure.is_absolute()
+            or ".." in pure.parts
+            or any(part.startswith(_PARTIAL) for part in pure.parts)
+        ):
             raise ValueError(f"'{key}' is not a key (a relative path without '..' is)")
         return self._root / pure
 
@@ -133,25 +146,43 @@ class LocalStore:
         folder = self._path(key).parent
         folder.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=folder, prefix=_PARTIAL)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fchmod(file.fileno(), 0o644)
-            os.fsync(file.fileno())
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fchmod(file.fileno(), 0o644)
+                os.fsync(file.fileno())
+        except OSError:  # a full disk must not be filled further by what did not fit
+            Path(name).unlink()
+            raise
         return Path(name)
 
     def _remove_old_partials(self) -> None:
-        """Clean up after killed writers; young ones may belong to a live one."""
-        for path in self._root.rglob(f"{_PARTIAL}*"):
-            try:
-                if time.time() - path.stat().st_mtime > _PARTIAL_AGE_S:
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
-            except FileNotFoundError:  # its owner was quicker
-                continue
+        """Clean up after killed writers; young ones may belong to a live one.
+
+        os.walk and not rglob, which raises where another process renames a folder under it.
+        """
+        for folder, folders, files in os.walk(self._root):
+            for name in [n for n in (*folders, *files) if n.startswith(_PARTIAL)]:
+                _remove_if_old(Path(folder, name))
+            folders[:] = [n for n in folders if not n.startswith(_PARTIAL)]
 
 
-def _sync_files(folder: Path) -> None:
-    for path in [p for p in folder.rglob("*") if p.is_file()]:
+def _remove_if_old(path: Path) -> None:
+    try:
+        if time.time() - path.stat().st_mtime <= _PARTIAL_AGE_S:
+            return
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
+    except FileNotFoundError:  # its owner was quicker
+        return
+
+
+def _sync_tree(folder: Path) -> None:
+    """Make files, and the folders that name them, survive a power cut."""
+    for path in [folder, *folder.rglob("*")]:
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)

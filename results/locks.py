@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from results.store import Store
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_PID_NAMESPACE = Path("/proc/self/ns/pid")
 _BEATS_PER_STALE_TIME = 4
 _POLL_S = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Record:
-    """Who holds a token. `host` tells machines (and their boots) apart; `started` is the process's start time."""
+    """Who holds a token. `host` tells machines, their boots and pid namespaces apart; `started` see `_started`."""
 
     owner: str
     host: str
@@ -75,7 +76,10 @@ class HeldLock:
         while not self._ended.wait(self._beat_every_s):
             if self._store.exists(_key(self._name, self._token + 1)):
                 return  # taken over: a beat would only raise the dead
-            self._write(released=False)
+            try:
+                self._write(released=False)
+            except OSError:  # a full disk or a network mount away for a moment: the next beat tries again
+                continue
 
     def _write(self, *, released: bool) -> None:
         with self._writing:
@@ -93,9 +97,13 @@ def acquire(store: "Store", name: str, *, owner: str, stale_after_s: float) -> H
     last = tokens[-1] if tokens else 0
     if last:
         _wait_until_free(store, name, last, stale_after_s)
-    record = _Record(owner=owner, host=_this_host(), pid=os.getpid(), started=psutil.Process().create_time())
-    if not store.put_if_absent(_key(name, last + 1), _RECORDS.dump_json(record)):
-        raise LockedError(f"{_read(store, name, last + 1).owner} took it at this moment")
+    record = _Record(owner=owner, host=_this_host(), pid=os.getpid(), started=_started(os.getpid()))
+    won = store.put_if_absent(_key(name, last + 1), _RECORDS.dump_json(record))
+    highest = _tokens(store, name)[-1]
+    if won and highest > last + 1:  # others came and went since the look above, and cleaned this number away
+        store.delete(_key(name, last + 1))
+    if not won or highest > last + 1:
+        raise LockedError(f"{_read(store, name, highest).owner} took it at this moment")
     for token in tokens[:-1]:
         store.delete(_key(name, token))
     return HeldLock(store, name, last + 1, record, stale_after_s / _BEATS_PER_STALE_TIME)
@@ -104,7 +112,7 @@ def acquire(store: "Store", name: str, *, owner: str, stale_after_s: float) -> H
 def verify_token(store: "Store", name: str, token: int) -> None:
     """Raise LostLockError unless the lock `name` is still held under `token`; any process may ask."""
     last = _tokens(store, name)[-1:]
-    if last != [token] or _read(store, name, token).released:
+    if last != [token] or _is_released(store, name, token):
         raise LostLockError(
             f"lock '{name}': token {token} holds it no more (last taken: {last[0] if last else 'none'})"
         )
@@ -120,18 +128,20 @@ def is_held(store: "Store", name: str) -> bool:
 
 
 def _wait_until_free(store: "Store", name: str, token: int, stale_after_s: float) -> None:
+    if _is_released(store, name, token):
+        return
     record = _read(store, name, token)
     alive = _is_alive(record)
-    if record.released or alive is False:
+    if alive is False:
         return
     if alive:
         raise LockedError(f"{record.owner} holds it")
     until = time.monotonic() + stale_after_s
     while time.monotonic() < until:
         time.sleep(_POLL_S)
-        seen = _read(store, name, token)
-        if seen.released:
+        if _is_released(store, name, token):
             return
+        seen = _read(store, name, token)
         if seen.beat != record.beat:
             raise LockedError(f"{record.owner} holds it")
 
@@ -142,14 +152,27 @@ def _is_alive(record: _Record) -> bool | None:
         return None
     try:
         process = psutil.Process(record.pid)
-        return process.create_time() == record.started and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
+        return _started(record.pid) == record.started and process.status() != psutil.STATUS_ZOMBIE
+    except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
         return False
 
 
+def _started(pid: int) -> float:
+    """When the process started: clock ticks since boot where /proc tells, else seconds since the epoch.
+
+    psutil's `create_time` adds the boot time, which moves when the clock is set: a live owner would look dead.
+    """
+    stat = Path(f"/proc/{pid}/stat")
+    if not _BOOT_ID.exists():
+        return psutil.Process(pid).create_time()
+    return float(stat.read_text().rpartition(")")[2].split()[19])  # field 22, counted behind the command's name
+
+
 def _this_host() -> str:
+    """This machine since its boot, as this process sees it: containers may share name and boot but not processes."""
     boot = _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
-    return f"{socket.gethostname()}/{boot}"
+    namespace = _PID_NAMESPACE.readlink().as_posix() if _PID_NAMESPACE.is_symlink() else ""
+    return f"{socket.gethostname()}/{boot}/{namespace}"
 
 
 def _tokens(store: "Store", name: str) -> list[int]:
@@ -158,6 +181,14 @@ def _tokens(store: "Store", name: str) -> list[int]:
 
 def _read(store: "Store", name: str, token: int) -> _Record:
     return _RECORDS.validate_json(store.read(_key(name, token)))
+
+
+def _is_released(store: "Store", name: str, token: int) -> bool:
+    """Whether the token's owner gave it back, or was passed over so long ago that its record is gone."""
+    try:
+        return _read(store, name, token).released
+    except KeyError:
+        return True
 
 
 def _key(name: str, token: int) -> str:

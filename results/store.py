@@ -92,6 +92,17 @@ def open_existing_store(uri: str) -> Store | None:
     return open_store(uri) if _local_path(uri).is_dir() else None
 
 
+def verify_token(store: Store, name: str, token: int) -> None:
+    """Check the fencing token of the lock `name` from any process, without owning the lock.
+
+    Raises:
+        LostLockError: the lock is no longer held under `token`.
+    """
+    from results import locks
+
+    locks.verify_token(store, name, token)
+
+
 def _local_path(uri: str) -> Path:
     scheme, separator, rest = uri.partition("://")
     if not separator:

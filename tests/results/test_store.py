@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from results.store import LockedError, LostLockError, open_existing_store, open_store
+from results.store import LockedError, LostLockError, open_existing_store, open_store, verify_token
 from search_spaces.problems import InputError
 
 
@@ -67,7 +67,7 @@ def test_keys_are_listed_sorted_and_deleted(store):
     assert store.list("") == ["x/10", "xy"]
 
 
-@pytest.mark.parametrize("key", ["", "/etc/passwd", "../out", "a/../../out", ".partial-x"])
+@pytest.mark.parametrize("key", ["", ".", "/etc/passwd", "../out", "a/../../out", ".partial-x"])
 def test_keys_cannot_leave_the_folder(store, key):
     with pytest.raises(ValueError, match="is not a key"):
         store.write(key, b"")
@@ -151,6 +151,82 @@ def test_a_writer_killed_half_way_leaves_nothing_and_hinders_nobody(store):
     assert store.list("") == ["checkpoint/whole"]
 
 
+WRITER = """
+import sys
+from results.store import open_store
+store = open_store(sys.argv[1])
+print("ready", flush=True)
+n = 0
+while True:
+    n += 1
+    store.write("big", bytes([n % 251]) * 4_000_000)
+    store.put_folder(f"folders/{n}", lambda folder: [(folder / s).write_bytes(b"1" * 100_000) for s in "abc"])
+"""
+
+
+@pytest.mark.parametrize("delay_s", [0.02, 0.05, 0.11, 0.17])
+def test_a_writer_killed_at_any_moment_leaves_keys_absent_or_whole(store, delay_s):
+    writer = _python(WRITER, store.uri)
+    assert _line(writer) == "ready"
+    with pytest.raises(subprocess.TimeoutExpired):  # it writes without end until it is killed
+        writer.wait(timeout=delay_s)
+    writer.kill()
+    writer.wait()
+    if store.exists("big"):
+        data = store.read("big")
+        assert (len(data), len(set(data))) == (4_000_000, 1)
+    for folder in {key.rpartition("/")[0] for key in store.list("folders")}:
+        assert {len(store.read(f"{folder}/{name}")) for name in "abc"} == {100_000}
+        assert len(store.list(folder)) == 3
+
+
+CHURN = """
+import sys
+from results.store import open_store
+store = open_store(sys.argv[1])
+def fill(folder):
+    for i in range(6):
+        (folder / str(i) / "deep").mkdir(parents=True)
+print("ready", flush=True)
+n = 0
+while True:
+    n += 1
+    store.put_folder(f"steps/{n}", fill)
+    store.delete(f"steps/{n}")
+"""
+
+
+def test_a_store_opens_while_another_process_publishes_and_deletes(store):
+    churn = _python(CHURN, store.uri)
+    assert _line(churn) == "ready"
+    until = time.monotonic() + 1.5
+    while time.monotonic() < until:
+        open_store(store.uri)
+    assert churn.poll() is None
+    churn.kill()
+    churn.wait()
+
+
+FULL = """
+import resource, signal, sys
+from results.store import open_store
+store = open_store(sys.argv[1])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    store.write("a", b"x" * 9000)
+except OSError:
+    print("refused", flush=True)
+"""
+
+
+def test_a_write_that_does_not_fit_leaves_the_old_bytes_and_no_leftover(store):
+    store.write("a", b"old")
+    assert _line(_python(FULL, store.uri)) == "refused"
+    assert store.read("a") == b"old"
+    assert [path.name for path in Path(store.uri).iterdir()] == ["a"]
+
+
 def test_leftovers_of_killed_writers_go_when_they_are_old(store):
     left = Path(store.uri) / "a" / ".partial-left"
     left.mkdir(parents=True)
@@ -227,6 +303,64 @@ def test_a_live_owner_is_named_at_once(store):
     assert _ask(holder) == "held"
     holder.kill()
     holder.wait()
+
+
+LOCK_RACER = """
+import sys
+from results.store import LockedError, open_store
+store = open_store(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    store.lock("sweep", owner=sys.argv[2], stale_after_s=60)
+    print("won", flush=True)
+except LockedError as error:
+    print(error, flush=True)
+sys.stdin.readline()  # the winner lives until both have spoken
+"""
+
+
+def test_of_two_racing_for_the_lock_one_wins_and_the_other_is_told_who(store):
+    command = [sys.executable, "-c", LOCK_RACER, store.uri]
+    racers = {
+        name: subprocess.Popen(
+            [*command, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for name in ("anna", "bert")
+    }
+    assert [_line(racer) for racer in racers.values()] == ["ready", "ready"]
+    for racer in racers.values():
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    said = {name: _line(racer) for name, racer in racers.items()}
+    for racer in racers.values():
+        racer.communicate("end\n")
+    [winner] = [name for name, words in said.items() if words == "won"]
+    [refused] = [words for words in said.values() if words != "won"]
+    assert winner in refused
+
+
+CHECK = """
+import sys
+from results.store import LostLockError, open_store, verify_token
+try:
+    verify_token(open_store(sys.argv[1]), "sweep", int(sys.argv[2]))
+    print("held", flush=True)
+except LostLockError:
+    print("lost", flush=True)
+"""
+
+
+def test_a_worker_checks_the_token_without_owning_the_lock(store):
+    first = store.lock("sweep", owner="me", stale_after_s=60)
+    assert _line(_python(CHECK, store.uri, str(first.token))) == "held"
+    first.release()
+    assert _line(_python(CHECK, store.uri, str(first.token))) == "lost"
+    second = store.lock("sweep", owner="me", stale_after_s=60)
+    with pytest.raises(LostLockError, match="token 1 holds it no more"):
+        verify_token(store, "sweep", first.token)
+    verify_token(store, "sweep", second.token)
+    second.release()
 
 
 def test_a_killed_owner_is_passed_over_at_once(store):

