@@ -1,8 +1,8 @@
 """What happens to trials and probes while a sweep runs, as the driver tells it to the screen and to tracking."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from results.layout import Status
 
@@ -48,9 +48,5 @@ class Ended:
 
 Event = Started | Stepped | EnteredPhase | Retried | Ended
 
-
-class Listener(Protocol):
-    """Whoever wants to know. Called in the driver, possibly from several threads; must be quick and never raise."""
-
-    def __call__(self, event: Event) -> None:
-        """Take note of an event."""
+# Whoever wants to know. Called in the driver, possibly from several threads; must be quick and never raise.
+Listener = Callable[[Event], None]

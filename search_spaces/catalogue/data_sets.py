@@ -20,6 +20,25 @@ class Cut(BaseModel):
     num_queries: int = Field(gt=0)
 
 
+class SplitCounts(BaseModel):
+    """How many queries a split judges, and how many judgements it has."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    num_queries: int
+    num_judgements: int
+
+
+class Counts(BaseModel):
+    """What a right build of a collection holds; another build of it is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    num_documents: int
+    splits: tuple[SplitCounts, ...]
+
+
 class ReferenceFigure(BaseModel):
     """A published or measured figure that says whether a build of this data set is right. nDCG is 0 to 1."""
 
@@ -53,6 +72,7 @@ class DataSet(BaseModel):
     cut: Cut | None = None
     licence: str | None = None
     notice: str | None = None
+    counts: Counts | None = None
     reference: tuple[ReferenceFigure, ...] = ()
 
 

@@ -1,0 +1,120 @@
+"""The command line. Commands import what they need when they run: `--help` and `tables` must start at once."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from search_spaces.problems import InputError, Problem
+
+app = typer.Typer(
+    name="densesweep",
+    help="Sweep dense-retrieval trainings over models, similarities and init regimes, and say what the sweep showed.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+SweepFileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file (YAML).")]
+SweepArgument = Annotated[str, typer.Argument(metavar="SWEEP", help="A sweep folder, or the sweep file that made it.")]
+StorageOption = Annotated[str | None, typer.Option("--storage", help="The sweep folder, instead of the file's own.")]
+
+
+@app.command()
+def validate(file: SweepFileArgument) -> None:
+    """Check a sweep file, its weights and its data; start nothing."""
+    from orchestrator.plan import make_plan
+
+    plan = make_plan(file, None)
+    Console().print(f"{file}: {len(plan.trials)} trials and {len(plan.probes)} probes, no problems.", highlight=False)
+
+
+@app.command()
+def plan(file: SweepFileArgument, storage: StorageOption = None) -> None:
+    """Show what a sweep file asks for: what is done, what is left, and what is left out and why."""
+    from orchestrator.plan import make_plan
+    from orchestrator.show import print_plan
+    from orchestrator.storage import storage_of
+    from results.store import open_existing_store
+    from search_spaces.load import load_sweep
+
+    uri = storage_of(load_sweep(file), storage)
+    print_plan(make_plan(file, open_existing_store(uri)), uri, Console())
+
+
+@app.command()
+def run(file: SweepFileArgument, storage: StorageOption = None) -> None:
+    """Run a sweep, or go on with one: what is finished is not run again."""
+    from orchestrator.run import Request, run_sweep
+
+    raise typer.Exit(run_sweep(Request(path=file, storage=storage, console=Console())))
+
+
+@app.command()
+def status(sweep: SweepArgument) -> None:
+    """Show how the trials and probes of a sweep stand."""
+    from orchestrator.show import open_sweep, print_status
+
+    store, record = open_sweep(sweep)
+    print_status(store, record, Console())
+
+
+@app.command()
+def tables(
+    sweep: SweepArgument,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[TABLE]...", help="Tables to show (default: all).")
+    ] = None,
+    output_format: Annotated[Literal["md", "csv", "latex"], typer.Option("--format")] = "md",
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="A folder for one file per table.")] = None,
+    where: Annotated[
+        list[str] | None, typer.Option("--where", metavar="COLUMN=VALUE", help="Only these cells.")
+    ] = None,
+    pool: Annotated[bool, typer.Option("--pool", help="Pool several training data sets or scales.")] = False,
+    allow_missing: Annotated[bool, typer.Option("--allow-missing", help="Mark holes instead of refusing.")] = False,
+) -> None:
+    """Print or export the tables of a sweep."""
+    from orchestrator.show import TablesRequest, open_sweep, write_tables
+
+    store, record = open_sweep(sweep)
+    request = TablesRequest(
+        names=tuple(names or ()),
+        output_format=output_format,
+        output=output,
+        where=tuple(where or ()),
+        pool=pool,
+        allow_missing=allow_missing,
+    )
+    write_tables(store, record, request)
+
+
+@app.command()
+def ui(sweep: SweepArgument, port: Annotated[int, typer.Option(help="Port on 127.0.0.1.")] = 5000) -> None:
+    """Open the MLflow UI of a sweep on 127.0.0.1."""
+    from orchestrator.show import open_sweep
+    from orchestrator.ui import serve_ui
+
+    store, _ = open_sweep(sweep)
+    raise typer.Exit(serve_ui(store, port, Console()))
+
+
+def main() -> None:
+    """The console script: problems of the input end with exit code 2 and one line each."""
+    try:
+        app()
+    except InputError as error:
+        _print_problems(error.problems)
+        sys.exit(2)
+
+
+def _print_problems(problems: tuple[Problem, ...]) -> None:
+    console = Console(stderr=True, soft_wrap=True)
+    for problem in problems:
+        console.print(f"error: {problem}", markup=False, highlight=False)
+
+
+if __name__ == "__main__":
+    main()

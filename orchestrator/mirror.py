@@ -1,0 +1,235 @@
+"""What the sweep folder says MLflow should hold, run by run. Knows nothing of MLflow itself."""
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from results import layout
+from results.layout import PlannedEvaluation, Status, SweepRecord
+from results.schemas import HISTORY, check_table
+from results.store import Store
+from search_spaces.specs import ProbeSpec, TrialSpec, from_json, to_json
+
+STEP_COLUMNS = tuple(name for name in HISTORY.names if name not in ("trial_id", "step"))
+MAX_METRICS = 49  # a run's page stays readable under 50 metrics (mlflow#11927); the rest is in the rows
+_MAX_PARAMETER = 500
+_UNTRAINED_SIMILARITY = "cosine"  # an untrained checkpoint has no similarity of its own; gains are against cosine
+_TRIAL_FACTS = ("final_loss", "train_wall_s", "peak_rss_bytes", "gamma_q", "gamma_d")
+HistoryRow = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunContent:
+    """All that the mirror of one trial or probe should hold.
+
+    `metrics` are its headline numbers, `steps` its history rows, `artifacts` files by their path in the run.
+    """
+
+    key: str  # the trial's or probe's identity
+    spec: TrialSpec | ProbeSpec
+    status: Status
+    steps: tuple[HistoryRow, ...]
+    metrics: Mapping[str, float]
+    artifacts: Mapping[str, bytes]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the content: a mirror that carries it holds everything."""
+        digest = hashlib.sha256(json.dumps(sorted(self.metrics.items())).encode())
+        for name, data in sorted(self.artifacts.items()):
+            digest.update(f"\0{name}\0{len(data)}\0".encode() + data)
+        return digest.hexdigest()
+
+
+def parameters(spec: TrialSpec | ProbeSpec) -> dict[str, str]:
+    """The spec as flat parameters with dotted names, each at most 500 characters; what is unset is left away."""
+    plain = json.loads(to_json(spec))
+    if plain.get("training_data"):
+        plain["training_data"]["name"] = plain["training_data"].pop("entry")["name"]
+    return {name: str(value)[:_MAX_PARAMETER] for name, value in _flat(plain) if value not in (None, "")}
+
+
+def tags(key: str, spec: TrialSpec | ProbeSpec) -> dict[str, str]:
+    """What runs are filtered by in the UI; `trial_id` or `probe_id` is the hash of the resolved spec."""
+    trial = isinstance(spec, TrialSpec)
+    named = {
+        "trial_id" if trial else "probe_id": key,
+        "kind": spec.kind if isinstance(spec, TrialSpec) else "probe",
+        "family": spec.encoder.family,
+        "init_regime": spec.encoder.init_regime,
+        "similarity": spec.similarity.name if isinstance(spec, TrialSpec) and spec.similarity else None,
+        "training_data": spec.training_data.name if spec.training_data else None,
+        "seed": spec.seed,
+    }
+    return {name: str(value) for name, value in named.items() if value is not None}
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, item in value.items():
+        if isinstance(item, dict):
+            yield from _flat(item, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", item
+
+
+def metric_name(measure: str, what: str) -> str:
+    """'nDCG@10' of 'attack' as 'nDCG_10/attack': MLflow knows no '@', and groups its charts by what is before '/'."""
+    return re.sub(r"[^\w/.\- ]", "_", f"{measure}/{what}")
+
+
+class Mirror:
+    """Reads a sweep folder for its mirror, each write-once file of rows at most once to learn whose it is."""
+
+    def __init__(self, store: Store, record: SweepRecord) -> None:
+        self._store = store
+        self._record = record
+        self._owners: dict[str, str] = {}  # key of a rows file -> hash of the checkpoint that it is about
+        self._trials = {planned.trial_id for planned in record.trials}
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The identities of the sweep's trials, then of its probes."""
+        return tuple(planned.trial_id for planned in (*self._record.trials, *self._record.probes))
+
+    def content(self, key: str) -> RunContent | None:
+        """What the run of this trial or probe should hold; None where it has not been started."""
+        return self._trial(key) if key in self._trials else self._probe(key)
+
+    def sweep_artifacts(self) -> dict[str, bytes]:
+        """The files that describe the whole sweep."""
+        keys = [key for key in (layout.SWEEP_FILE, layout.SWEEP_RECORD) if self._store.exists(key)]
+        return {key: self._store.read(key) for key in keys}
+
+    def _trial(self, key: str) -> RunContent | None:
+        prefix = layout.trial_prefix(key)
+        artifacts = self._history(prefix) | self._files(prefix, layout.history_rows(key), layout.trial_rows(key))
+        if not {"spec.json", "status.json"} <= set(artifacts):
+            return None
+        spec = from_json(TrialSpec, artifacts["spec.json"])
+        metrics: dict[str, float] = {}
+        if "trial.parquet" in artifacts:
+            [row] = _table("trials", artifacts["trial.parquet"]).to_pylist()
+            rows = {owned: self._store.read(owned) for owned in self._rows_about(row["checkpoint_hash"])}
+            artifacts.update(rows)
+            metrics = _headline(row, self._scores(spec, rows), self._record.evaluations)
+        history = _table("history", artifacts["history.parquet"]).to_pylist() if "history.parquet" in artifacts else []
+        return RunContent(
+            key=key,
+            spec=spec,
+            status=layout.from_bytes(Status, artifacts["status.json"]),
+            steps=tuple(history),
+            metrics=metrics,
+            artifacts=artifacts,
+        )
+
+    def _probe(self, key: str) -> RunContent | None:
+        prefix = layout.probe_prefix(key)
+        artifacts = self._files(prefix, layout.probe_rows(key))
+        if not {"spec.json", "status.json"} <= set(artifacts):
+            return None
+        rows = _table("probes", artifacts["probes.parquet"]).to_pylist() if "probes.parquet" in artifacts else []
+        metrics = {_probe_metric(row): row["value"] for row in rows if math.isfinite(row["value"])}
+        return RunContent(
+            key=key,
+            spec=from_json(ProbeSpec, artifacts["spec.json"]),
+            status=layout.from_bytes(Status, artifacts["status.json"]),
+            steps=(),
+            metrics=dict(list(metrics.items())[:MAX_METRICS]),
+            artifacts=artifacts,
+        )
+
+    def _history(self, prefix: str) -> dict[str, bytes]:
+        """The history as far as the last checkpoint to resume from: all that a killed or failed training leaves."""
+        keys = [key for key in self._store.list(f"{prefix}/steps") if key.endswith("/history.parquet")]
+        return {"history.parquet": self._store.read(keys[-1])} if keys else {}
+
+    def _files(self, prefix: str, *rows: str) -> dict[str, bytes]:
+        keys = (layout.spec_key(prefix), layout.status_key(prefix), *rows)
+        return {key.removeprefix(f"{prefix}/"): self._store.read(key) for key in keys if self._store.exists(key)}
+
+    def _rows_about(self, checkpoint_hash: str) -> list[str]:
+        """Keys of the evaluations' and encodings' rows of one checkpoint, sorted."""
+        for key in (*self._store.list("encodings"), *self._store.list("evaluations")):
+            if key not in self._owners and key.endswith(".parquet"):
+                owner = pq.read_table(pa.BufferReader(self._store.read(key)), columns=["checkpoint_hash"]).column(0)
+                self._owners[key] = owner[0].as_py() if len(owner) else ""
+        return sorted(key for key, owner in self._owners.items() if owner == checkpoint_hash)
+
+    def _scores(self, spec: TrialSpec, rows: Mapping[str, bytes]) -> dict[PlannedEvaluation, float]:
+        """Mean of the main measure (0 to 1) of each of the sweep's evaluations that has rows."""
+        similarity = spec.similarity.name if spec.similarity else _UNTRAINED_SIMILARITY
+        scores = {}
+        for key, data in rows.items():
+            if not key.startswith("evaluations/"):
+                continue
+            table = _table("per_query", data)
+            for planned in self._record.evaluations:
+                mask = _all_equal(
+                    table,
+                    data_set=planned.data_set,
+                    data_hash=planned.data_hash,
+                    split=planned.split,
+                    tier=planned.tier,
+                    score_similarity=similarity,
+                    measure=planned.main_measure,
+                )
+                values = table.filter(mask).column("value")
+                if len(values):
+                    scores[planned] = float(pc.mean(values).as_py())
+        return scores
+
+
+def _table(name: str, data: bytes) -> Any:
+    return check_table(name, pq.read_table(pa.BufferReader(data)))
+
+
+def _all_equal(table: Any, **wanted: str) -> Any:
+    mask = None
+    for column, value in wanted.items():
+        equal = pc.equal(table.column(column), pa.scalar(value))
+        mask = equal if mask is None else pc.and_(mask, equal)
+    return mask
+
+
+def _headline(
+    trial: Mapping[str, Any], scores: Mapping[PlannedEvaluation, float], planned: Sequence[PlannedEvaluation]
+) -> dict[str, float]:
+    """Facts, groups' means, then data sets, as many as `MAX_METRICS` leaves room for beside those of the steps."""
+    facts = {f"final/{name.removeprefix('final_')}": trial[name] for name in _TRIAL_FACTS if trial[name] is not None}
+    single = {
+        metric_name(evaluation.main_measure, _evaluation_name(evaluation, planned)): score
+        for evaluation, score in sorted(scores.items(), key=lambda item: item[0].data_set)
+    }
+    numbers = {**facts, **_group_means(scores, planned), **single}
+    room = MAX_METRICS - len(STEP_COLUMNS)
+    return dict([(name, value) for name, value in numbers.items() if math.isfinite(value)][:room])
+
+
+def _group_means(scores: Mapping[PlannedEvaluation, float], planned: Sequence[PlannedEvaluation]) -> dict[str, float]:
+    """Unweighted means of the groups that have all their scores, and all in one measure: no other has a meaning."""
+    means = {}
+    for group in sorted({group for evaluation in planned for group in evaluation.groups}):
+        members = [evaluation for evaluation in planned if group in evaluation.groups]
+        if all(member in scores for member in members) and len({member.main_measure for member in members}) == 1:
+            mean = sum(scores[member] for member in members) / len(members)
+            means[metric_name(members[0].main_measure, f"group.{group}")] = mean
+    return means
+
+
+def _evaluation_name(evaluation: PlannedEvaluation, among: Sequence[PlannedEvaluation]) -> str:
+    """The data set's name, with split and tier only where the sweep evaluates it more than once."""
+    times = sum(other.data_set == evaluation.data_set for other in among)
+    return evaluation.data_set if times == 1 else f"{evaluation.data_set}.{evaluation.split}.{evaluation.tier}"
+
+
+def _probe_metric(row: Mapping[str, Any]) -> str:
+    about = [row["block"], row["similarity"], f"rank{row['rank']}" if row["rank"] is not None else None]
+    return metric_name(row["statistic"], ".".join(part for part in about if part))

@@ -1,0 +1,211 @@
+"""Place trials and probes on Ray: who decides where work runs, never how it works."""
+
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray import tune
+from ray.tune import Callback, Stopper
+
+from orchestrator.events import Ended, Listener, Retried, Started
+from orchestrator.interrupt import Interrupt
+from results.layout import Status
+from search_spaces.problems import InputError, Problem
+from search_spaces.schema import CheckpointsBlock, ResourcesBlock
+
+_OBJECT_STORE_BYTES = 128 * 2**20  # trials exchange ids and numbers, no arrays
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What is to be placed: keys of trials and probes whose specs lie in the store, and what each is given."""
+
+    store_uri: str
+    lock_token: int
+    trials: Sequence[str]
+    probes: Sequence[str]
+    resources: ResourcesBlock
+    checkpoints: CheckpointsBlock
+
+
+def available_cpus() -> int:
+    """The CPUs this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def check_placeable(resources: ResourcesBlock, *, where: str) -> None:
+    """Refuse a request that this machine can never meet. Raises InputError; starts nothing."""
+    if resources.cpus > available_cpus():
+        message = f"{resources.cpus} CPUs for one trial, but this machine has {available_cpus()}"
+        raise InputError([Problem(where=where, key="resources.cpus", message=message)])
+
+
+def place(work: Work, listener: Listener, interrupt: Interrupt, record_failure: Callable[[str, str], Status]) -> None:
+    """Run all probes and trials, several at once, and return when each has ended or the run was interrupted.
+
+    `record_failure(key, reason)` writes the status of a trial or probe whose worker could not do so itself.
+    """
+    ray.init(
+        address="local",
+        num_cpus=available_cpus(),
+        include_dashboard=False,
+        log_to_driver=False,
+        configure_logging=False,
+        object_store_memory=_OBJECT_STORE_BYTES,
+    )
+    try:
+        probes = _Probes(work, listener, record_failure)
+        if work.trials:
+            _run_trials(work, listener, interrupt, record_failure)
+        probes.wait(interrupt)
+    finally:
+        ray.shutdown()
+
+
+def _run_trials(
+    work: Work, listener: Listener, interrupt: Interrupt, record_failure: Callable[[str, str], Status]
+) -> None:
+    watcher = _Watcher(work, listener, record_failure)
+    request = tune.PlacementGroupFactory([{"CPU": work.resources.cpus, "GPU": work.resources.gpus}])
+    config = {
+        "trial_id": tune.grid_search(list(work.trials)),
+        "store_uri": work.store_uri,
+        "lock_token": work.lock_token,
+        "every_steps": work.checkpoints.every_steps,
+        "every_s": work.checkpoints.every_s,
+    }
+    with tempfile.TemporaryDirectory(prefix="densesweep-tune-") as disposable:
+        tune.Tuner(
+            tune.with_resources(_trainable, request),
+            param_space=config,
+            tune_config=tune.TuneConfig(reuse_actors=True),
+            run_config=tune.RunConfig(
+                name="sweep",
+                storage_path=disposable,
+                callbacks=[watcher],
+                failure_config=tune.FailureConfig(max_failures=work.resources.retries),
+                stop=_Stop(interrupt, watcher, work.resources.stop_after_failures),
+                verbose=0,
+            ),
+        ).fit()
+
+
+def _trainable(config: Mapping[str, Any]) -> None:
+    """Run one trial in a Ray worker: everything it needs and makes goes through the store."""
+    from orchestrator.worker import run_placed_trial
+
+    run_placed_trial(config, tune.report)
+
+
+class _Watcher(Callback):
+    """Turns Tune's callbacks into events, and records the trials whose worker died for good."""
+
+    def __init__(self, work: Work, listener: Listener, record_failure: Callable[[str, str], Status]) -> None:
+        self._retries = work.resources.retries
+        self._listener = listener
+        self._record_failure = record_failure
+        self._failures_seen: dict[str, int] = {}
+        self.num_finished = 0
+        self.num_failed = 0
+
+    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """A worker has it."""
+        self._listener(Started(key=trial.config["trial_id"]))
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        """Unpack what the worker reported."""
+        for event in result.get("events", ()):
+            if isinstance(event, Ended):
+                self._count(event.status)
+            self._listener(event)
+
+    def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Its worker died, and Tune tries it again."""
+        self._listener(Retried(key=trial.config["trial_id"], reason=_reason(trial)))
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Its worker died once too often."""
+        key = trial.config["trial_id"]
+        status = self._record_failure(key, _reason(trial))
+        self._count(status)
+        self._listener(Ended(key=key, status=status))
+
+    def _count(self, status: Status) -> None:
+        self.num_finished += status.state == "finished"
+        self.num_failed += status.state == "failed"
+
+
+class _Stop(Stopper):
+    """Ends the whole run on Ctrl-C, or when its first trials all failed: one common fault must not burn a sweep."""
+
+    def __init__(self, interrupt: Interrupt, watcher: _Watcher, stop_after_failures: int) -> None:
+        self._interrupt = interrupt
+        self._watcher = watcher
+        self._stop_after_failures = stop_after_failures
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Never ends a single trial."""
+        return False
+
+    def stop_all(self) -> bool:
+        """Whether to start nothing more and end what runs."""
+        hopeless = self._watcher.num_finished == 0 and self._watcher.num_failed >= self._stop_after_failures
+        return hopeless or self._interrupt.asked
+
+
+def _reason(trial: Any) -> str:
+    """One line on why Ray lost a trial."""
+    text = str(trial.get_error() or "")
+    if "OutOfMemory" in text or "memory monitor" in text:
+        return "out of memory: Ray ended the worker (ask for fewer trials at once, or a smaller global_batch or layers)"
+    first = text.strip().splitlines()[0] if text.strip() else "no reason known"
+    return f"worker died: {first}"
+
+
+class _Probes:
+    """Probes as Ray tasks, watched by one thread."""
+
+    def __init__(self, work: Work, listener: Listener, record_failure: Callable[[str, str], Status]) -> None:
+        task = ray.remote(
+            num_cpus=work.resources.cpus, num_gpus=work.resources.gpus, max_retries=work.resources.retries
+        )(_probe)
+        self._refs = {task.remote(work.store_uri, key, work.lock_token): key for key in work.probes}
+        self._listener = listener
+        self._record_failure = record_failure
+        self._given_up = threading.Event()
+        for key in work.probes:
+            listener(Started(key=key))
+        self._thread = threading.Thread(target=self._watch, name="probes", daemon=True)
+        self._thread.start()
+
+    def wait(self, interrupt: Interrupt) -> None:
+        """Return when all have ended, or the run was interrupted."""
+        while self._thread.is_alive() and not interrupt.asked:
+            self._thread.join(timeout=0.2)
+        self._given_up.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        pending = list(self._refs)
+        while pending and not self._given_up.is_set():
+            done, pending = ray.wait(pending, timeout=0.5)
+            for ref in done:
+                self._listener(Ended(key=self._refs[ref], status=self._status(ref)))
+
+    def _status(self, ref: Any) -> Status:
+        try:
+            return ray.get(ref)
+        except ray.exceptions.RayError as error:
+            return self._record_failure(self._refs[ref], f"worker died: {str(error).strip().splitlines()[0]}")
+
+
+def _probe(store_uri: str, key: str, lock_token: int) -> Status:
+    from orchestrator.worker import run_placed_probe
+
+    return run_placed_probe(store_uri, key, lock_token)

@@ -1,0 +1,214 @@
+"""What a sweep file asks for, held against what its folder already has. Imports neither torch nor ray nor mlflow."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from trainers.evaluations import missing_evaluations, trained_similarity
+
+from results.layout import (
+    LeftOut,
+    PlannedEvaluation,
+    PlannedTrial,
+    SweepRecord,
+    from_bytes,
+    probe_rows,
+    status_key,
+    trial_prefix,
+    trial_rows,
+)
+from results.layout import Status as TrialStatus
+from results.rows import read_rows
+from results.store import Store
+from search_spaces.expand import IN_DOMAIN, Expansion, GroupedEvaluation, expand
+from search_spaces.identity import probe_id, trial_id
+from search_spaces.load import load_sweep
+from search_spaces.problems import InputError, Problem
+from search_spaces.schema import SweepFile
+from search_spaces.specs import DataSpec, EncoderSpec, ProbeSpec, TrialSpec, with_data_hash
+from trainers import data_sets, weights
+
+TrialState = Literal["left", "started", "failed", "to evaluate", "finished"]
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialPlan:
+    """A trial and where it stands: `finished` means trained and evaluated on every data set of the sweep."""
+
+    spec: TrialSpec
+    trial_id: str
+    state: TrialState
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbePlan:
+    """A probe and whether its rows are there."""
+
+    spec: ProbeSpec
+    probe_id: str
+    finished: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A resolved sweep: every content hash known, every identity made, what is done and what is left."""
+
+    sweep: SweepFile
+    where: str
+    trials: tuple[TrialPlan, ...]
+    probes: tuple[ProbePlan, ...]
+    evaluations: tuple[GroupedEvaluation, ...]
+    left_out: tuple[LeftOut, ...]
+    primary_groups: tuple[str, ...]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is nothing left to run."""
+        return all(t.state == "finished" for t in self.trials) and all(p.finished for p in self.probes)
+
+    @property
+    def steps_left(self) -> int:
+        """Optimiser steps of the trials that are not trained yet; steps of unfinished ones count whole."""
+        left = [t.spec.training for t in self.trials if t.state not in ("finished", "to evaluate")]
+        return sum(training.steps for training in left if training)
+
+
+def resolve(path: Path) -> tuple[SweepFile, Expansion]:
+    """Load and expand a sweep file, and fill in the content hashes of all weights and data it names.
+
+    Raises:
+        InputError: with every problem of the file, its weights and its data sets.
+    """
+    sweep = load_sweep(path)
+    where = str(path)
+    expansion = expand(sweep, where=where)
+    problems: list[Problem] = []
+    encoders = _each(lambda e: _with_weights(e, where), {t.encoder for t in expansion.trials}, problems)
+    data = _each(lambda d: _with_content(d, where), _data_of(expansion), problems)
+    problems += _too_small(expansion, data, where)
+    if problems:
+        raise InputError(dict.fromkeys(problems))
+    return sweep, replace(
+        expansion,
+        trials=tuple(
+            replace(t, encoder=encoders[t.encoder], training_data=data[t.training_data] if t.training_data else None)
+            for t in expansion.trials
+        ),
+        probes=tuple(
+            replace(p, encoder=encoders[p.encoder], training_data=data[p.training_data]) for p in expansion.probes
+        ),
+        evaluations=tuple(replace(e, spec=replace(e.spec, data=data[e.spec.data])) for e in expansion.evaluations),
+    )
+
+
+def make_plan(path: Path, store: Store | None) -> Plan:
+    """Resolve the sweep file and hold it against the store; without one, nothing counts as done."""
+    sweep, expansion = resolve(path)
+    by_id = {trial_id(spec): spec for spec in expansion.trials}
+    probes = {probe_id(spec): spec for spec in expansion.probes}
+    return Plan(
+        sweep=sweep,
+        where=str(path),
+        trials=tuple(
+            TrialPlan(spec=spec, trial_id=key, state=_trial_state(key, spec, expansion.evaluations, store))
+            for key, spec in by_id.items()
+        ),
+        probes=tuple(
+            ProbePlan(spec=spec, probe_id=key, finished=store is not None and store.exists(probe_rows(key)))
+            for key, spec in probes.items()
+        ),
+        evaluations=expansion.evaluations,
+        left_out=tuple(LeftOut(title=cell.title, reason=cell.reason) for cell in expansion.left_out),
+        primary_groups=expansion.primary_groups,
+    )
+
+
+def sweep_record(plan: Plan) -> SweepRecord:
+    """The record that `status` and `tables` read instead of the sweep file."""
+    return SweepRecord(
+        name=plan.sweep.name,
+        trials=tuple(PlannedTrial(trial_id=t.trial_id, title=t.spec.title) for t in plan.trials),
+        probes=tuple(PlannedTrial(trial_id=p.probe_id, title=p.spec.title) for p in plan.probes),
+        evaluations=tuple(_planned_evaluation(e) for e in plan.evaluations),
+        left_out=plan.left_out,
+        primary_groups=plan.primary_groups,
+    )
+
+
+def _planned_evaluation(evaluation: GroupedEvaluation) -> PlannedEvaluation:
+    spec = evaluation.spec
+    assert spec.data.content_hash is not None, "plans hold resolved specs"
+    return PlannedEvaluation(
+        data_set=spec.data.name,
+        data_hash=spec.data.content_hash,
+        split=spec.data.split,
+        tier=spec.tier,
+        main_measure=spec.data.entry.measures[0],
+        relevance_threshold=spec.data.entry.relevance_threshold,
+        groups=evaluation.groups,
+        in_domain=IN_DOMAIN in evaluation.groups,
+    )
+
+
+def _trial_state(
+    key: str, spec: TrialSpec, evaluations: tuple[GroupedEvaluation, ...], store: Store | None
+) -> TrialState:
+    if store is None:
+        return "left"
+    if not store.exists(trial_rows(key)):
+        return _untrained_state(key, store)
+    row = read_rows(store, trial_rows(key), "trials").to_pylist()[0]
+    similarity = trained_similarity(spec.similarity, row["gamma_q"], row["gamma_d"])
+    for evaluation in evaluations:
+        if missing_evaluations(row["checkpoint_hash"], similarity, evaluation.spec, store):
+            return "to evaluate"
+    return "finished"
+
+
+def _untrained_state(key: str, store: Store) -> TrialState:
+    if not store.exists(status_key(trial_prefix(key))):
+        return "left"
+    status = from_bytes(TrialStatus, store.read(status_key(trial_prefix(key))))
+    return "failed" if status.state == "failed" else "started"
+
+
+def _each(resolve_one: Callable[[Key], Value], keys: set[Key], problems: list[Problem]) -> dict[Key, Value]:
+    """Resolve each key once; problems are collected, not raised."""
+    found = {}
+    for key in sorted(keys, key=repr):
+        try:
+            found[key] = resolve_one(key)
+        except InputError as error:
+            problems.extend(error.problems)
+    return found
+
+
+def _data_of(expansion: Expansion) -> set[DataSpec]:
+    training = {t.training_data for t in expansion.trials if t.training_data}
+    return training | {e.spec.data for e in expansion.evaluations}
+
+
+def _with_weights(encoder: EncoderSpec, where: str) -> EncoderSpec:
+    return replace(encoder, weights=replace(encoder.weights, content_hash=weights.content_hash(encoder.weights)))
+
+
+def _with_content(data: DataSpec, where: str) -> DataSpec:
+    found = data_sets.fingerprint(data.entry, data.split)
+    return with_data_hash(data, content_hash=found.content_hash, num_pairs=found.num_pairs)
+
+
+def _too_small(expansion: Expansion, data: dict[DataSpec, DataSpec], where: str) -> list[Problem]:
+    problems = []
+    for trial in expansion.trials:
+        resolved = data.get(trial.training_data) if trial.training_data else None
+        if resolved is None or trial.training is None or resolved.num_pairs is None:
+            continue
+        if resolved.num_pairs < trial.training.global_batch:
+            message = (
+                f"{trial.training.global_batch}, but '{resolved.name}' has only {resolved.num_pairs} queries to fill it"
+            )
+            problems.append(Problem(where=where, key="training.global_batch", message=message))
+    return problems

@@ -1,0 +1,138 @@
+"""The live view of a running sweep: a table on a terminal, plain lines elsewhere."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from orchestrator.events import Ended, EnteredPhase, Event, Retried, Started, Stepped
+from orchestrator.plan import Plan
+
+_STYLES = {"waiting": "dim", "finished": "green", "failed": "red"}
+
+
+@dataclass(kw_only=True)
+class _Line:
+    """One trial or probe as the table shows it."""
+
+    title: str
+    steps: int
+    global_batch: int
+    state: str = "waiting"
+    step: int = 0
+    loss: float | None = None
+    pairs_per_s: float | None = None
+    started: float | None = None
+    note: str = ""
+
+    def eta_s(self) -> float | None:
+        """Seconds until the last optimiser step at the present speed."""
+        if not self.pairs_per_s or self.state != "training":
+            return None
+        return (self.steps - self.step) * self.global_batch / self.pairs_per_s
+
+
+@dataclass(kw_only=True)
+class Progress:
+    """Takes events and knows how the sweep stands; safe to call from several threads."""
+
+    lines: dict[str, _Line]
+    console: Console
+    plain: bool
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, event: Event) -> None:
+        """Take note of an event; where the output is no terminal, print a line for what matters."""
+        with self._lock:
+            line = self.lines[event.key]
+            _apply(line, event)
+            if self.plain and (text := _plain_line(line, event)):
+                self.console.print(text, highlight=False, markup=False)
+
+    def __rich__(self) -> Table:
+        """The live table."""
+        with self._lock:
+            return _table(list(self.lines.values()))
+
+
+def progress_of(plan: Plan, console: Console) -> Progress:
+    """A progress view over all that the plan has left to do, and what is done already."""
+    lines = {}
+    for probe in plan.probes:
+        state = "finished" if probe.finished else "waiting"
+        lines[probe.probe_id] = _Line(title=probe.spec.title, steps=0, global_batch=0, state=state)
+    for trial in plan.trials:
+        training = trial.spec.training
+        steps, batch = (training.steps, training.global_batch) if training else (0, 0)
+        state = "finished" if trial.state == "finished" else "waiting"
+        lines[trial.trial_id] = _Line(title=trial.spec.title, steps=steps, global_batch=batch, state=state)
+    return Progress(lines=lines, console=console, plain=not console.is_terminal)
+
+
+@contextmanager
+def shown(progress: Progress) -> Iterator[None]:
+    """Show the live table while the block runs (nothing where the output is no terminal: lines are printed)."""
+    if progress.plain:
+        yield
+        return
+    with Live(progress, console=progress.console, refresh_per_second=2, redirect_stdout=False, redirect_stderr=False):
+        yield
+
+
+def _apply(line: _Line, event: Event) -> None:
+    match event:
+        case Started():
+            line.state, line.started = "starting", time.monotonic()
+        case Stepped(history=history) if history:
+            last = history[-1]
+            line.state, line.step = "training", int(last["step"])
+            line.loss, line.pairs_per_s = float(last["loss"]), float(last["pairs_per_s"])
+        case EnteredPhase(phase=phase):
+            line.state = phase
+        case Retried(reason=reason):
+            line.state, line.note = "waiting", reason
+        case Ended(status=status):
+            line.state = status.state
+            line.note = status.reason or ""
+
+
+def _plain_line(line: _Line, event: Event) -> str | None:
+    match event:
+        case Started():
+            return f"{line.title}: started"
+        case Stepped(history=history) if history:
+            return f"{line.title}: step {line.step}/{line.steps}, loss {line.loss:.4f}, {line.pairs_per_s:.1f} pairs/s"
+        case EnteredPhase(phase=phase):
+            return f"{line.title}: {phase}"
+        case Retried(reason=reason):
+            return f"{line.title}: will be tried again ({reason})"
+        case Ended(status=status):
+            took = f" in {time.monotonic() - line.started:.0f} s" if line.started else ""
+            return f"{line.title}: {status.state}{took}" + (f" ({status.reason})" if status.reason else "")
+    return None
+
+
+def _table(lines: list[_Line]) -> Table:
+    done = sum(line.state in ("finished", "failed") for line in lines)
+    table = Table(title=f"{done} of {len(lines)} done", title_justify="left", box=None, pad_edge=False)
+    table.add_column("trial", no_wrap=True)
+    table.add_column("state", no_wrap=True)
+    for header in ("step", "loss", "pairs/s", "ETA"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for line in lines:
+        state = f"{line.state}: {line.note}" if line.note else line.state
+        table.add_row(line.title, state, *_numbers(line), style=_STYLES.get(line.state, "bold"))
+    return table
+
+
+def _numbers(line: _Line) -> tuple[str, str, str, str]:
+    step = f"{line.step}/{line.steps}" if line.step else ""
+    loss = f"{line.loss:.4f}" if line.loss is not None else ""
+    speed = f"{line.pairs_per_s:.1f}" if line.pairs_per_s else ""
+    eta = line.eta_s()
+    return step, loss, speed, "" if eta is None else f"{eta:.0f} s"

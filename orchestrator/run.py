@@ -1,0 +1,213 @@
+"""Run a sweep file: lock its folder, plan, place what is left, mirror it to MLflow, show what it found."""
+
+import hashlib
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from orchestrator.events import Ended, Event, Started, Stepped
+from orchestrator.interrupt import Interrupt, interruptible
+from orchestrator.plan import Plan, make_plan, sweep_record
+from orchestrator.progress import progress_of, shown
+from orchestrator.show import SWEEP_LOCK as LOCK
+from orchestrator.show import export_all, print_results
+from orchestrator.storage import storage_of
+from orchestrator.terminal import chatter_to
+from results import layout
+from results.layout import Status, SweepRecord
+from results.store import Lock, LockedError, Store, open_store
+from search_spaces.load import load_sweep
+from search_spaces.problems import InputError, Problem
+from search_spaces.specs import to_json
+
+if TYPE_CHECKING:
+    from orchestrator.tracking import Tracking
+
+_STALE_AFTER_S = 30.0
+EXIT_OK, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the user asked for: the sweep file, the sweep folder if not the file's own, and where to print."""
+
+    path: Path
+    storage: str | None
+    console: Console
+
+
+def run_sweep(request: Request) -> int:
+    """Run what a sweep file has left to do and print the tables; returns the exit code.
+
+    Raises:
+        InputError: the file, its data or its folder cannot be used, or the sweep is running already; nothing started.
+    """
+    sweep = load_sweep(request.path)
+    uri = storage_of(sweep, request.storage)
+    store = open_store(uri)
+    with _locked(store, uri) as lock:
+        with request.console.status("reading weights and data"):
+            plan = make_plan(request.path, store)
+        if plan.is_finished and _recorded(store) == sweep_record(plan):
+            done = f"{len(plan.trials)} trials and {len(plan.probes)} probes"
+            request.console.print(f"Nothing is left to run: {done} of '{sweep.name}' are finished.")
+            print_results(store, sweep_record(plan), request.console, allow_missing=False)
+            return EXIT_OK
+        return _run_left(plan, store, lock, request)
+
+
+@contextmanager
+def _locked(store: Store, uri: str) -> Iterator[Lock]:
+    try:
+        lock = store.lock(LOCK, owner=f"{socket.gethostname()}:{os.getpid()}", stale_after_s=_STALE_AFTER_S)
+    except LockedError as error:
+        message = f"this sweep is running already ({error}); see how it goes with: densesweep status {uri}"
+        raise InputError([Problem(where=uri, key="", message=message)]) from error
+    try:
+        yield lock
+    finally:
+        lock.release()
+
+
+def _run_left(plan: Plan, store: Store, lock: Lock, request: Request) -> int:
+    """Place everything that is left; the terminal shows progress, and libraries' own output goes to a log file."""
+    from orchestrator.placing import check_placeable
+
+    check_placeable(plan.sweep.resources, where=plan.where)
+    _write_record(plan, store, request.path)
+    log = _log_file(store)
+    with chatter_to(log) as screen:
+        screen.print(f"Sweep '{plan.sweep.name}' in {store.uri}; libraries' own output is in {log}")
+        interrupted = _place_and_mirror(plan, store, lock, screen, log)
+    after = make_plan(request.path, store)
+    if interrupted:
+        request.console.print(f"Stopped. To go on where it stopped: densesweep run {request.path}")
+        return EXIT_INTERRUPTED
+    print_results(store, sweep_record(after), request.console, allow_missing=not after.is_finished)
+    return EXIT_OK if after.is_finished else EXIT_FAILED
+
+
+def _place_and_mirror(plan: Plan, store: Store, lock: Lock, screen: Console, log: Path) -> bool:
+    from orchestrator.placing import Work, place
+
+    work = Work(
+        store_uri=store.uri,
+        lock_token=lock.token,
+        trials=[t.trial_id for t in plan.trials if t.state != "finished"],
+        probes=[p.probe_id for p in plan.probes if not p.finished],
+        resources=plan.sweep.resources,
+        checkpoints=plan.sweep.checkpoints,
+    )
+    tracking = _open_tracking(plan, store, log)
+    progress = progress_of(plan, screen)
+    listener = _fan_out(progress, *([_mirrored(plan, tracking)] if tracking else []))
+
+    def say_stopping() -> None:
+        screen.print("Stopping after the steps under way (Ctrl-C again: at once) ...")
+
+    with interruptible(say_stopping) as interrupt:
+        try:
+            with shown(progress):
+                place(work, listener, interrupt, lambda key, reason: _record_failure(plan, store, key, reason))
+        finally:
+            if tracking:
+                _end_tracking(tracking, plan, store, interrupt, screen)
+    return interrupt.asked
+
+
+def _fan_out(*listeners: Callable[[Event], None]) -> Callable[[Event], None]:
+    def tell(event: Event) -> None:
+        for listener in listeners:
+            listener(event)
+
+    return tell
+
+
+def _recorded(store: Store) -> SweepRecord | None:
+    return (
+        layout.from_bytes(SweepRecord, store.read(layout.SWEEP_RECORD)) if store.exists(layout.SWEEP_RECORD) else None
+    )
+
+
+def _write_record(plan: Plan, store: Store, path: Path) -> None:
+    """Write what workers, `status` and `tables` read: the file, what it expanded to, and every spec."""
+    store.write(layout.SWEEP_FILE, path.read_bytes())
+    store.write(layout.SWEEP_RECORD, layout.to_bytes(sweep_record(plan)))
+    evaluations = [e.spec for e in plan.evaluations]
+    for trial in plan.trials:
+        store.write(layout.spec_key(layout.trial_prefix(trial.trial_id)), to_json(trial.spec).encode())
+        store.write(layout.evaluations_key(trial.trial_id), layout.evaluations_to_bytes(evaluations))
+    for probe in plan.probes:
+        store.write(layout.spec_key(layout.probe_prefix(probe.probe_id)), to_json(probe.spec).encode())
+
+
+def _log_file(store: Store) -> Path:
+    """The log of this run: beside the sweep where that is a local folder."""
+    name = f"run-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.getpid()}.log"
+    return Path(store.uri) / "logs" / name
+
+
+def _prefix(plan: Plan, key: str) -> str:
+    is_trial = any(t.trial_id == key for t in plan.trials)
+    return layout.trial_prefix(key) if is_trial else layout.probe_prefix(key)
+
+
+def _record_failure(plan: Plan, store: Store, key: str, reason: str) -> Status:
+    """Write the status of a trial or probe whose worker could not do so itself."""
+    status_key = layout.status_key(_prefix(plan, key))
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    before = layout.from_bytes(Status, store.read(status_key)) if store.exists(status_key) else None
+    started = before or Status(state="running", started_at=now)
+    status = replace(started, state="failed", reason=reason, finished_at=now)
+    store.write(status_key, layout.to_bytes(status))
+    return status
+
+
+def _open_tracking(plan: Plan, store: Store, log: Path) -> "Tracking | None":
+    from orchestrator.tracking import Tracking, tracking_place
+
+    place = tracking_place(store.uri, plan.sweep.tracking.uri, where=plan.where)
+    if place is None:
+        return None
+    return Tracking.open(store, sweep_record(plan), place, sweep_id=sweep_id(store), log_file=log)
+
+
+def sweep_id(store: Store) -> str:
+    """What names a sweep folder in MLflow for good: made once, kept in the folder."""
+    key = "tracking/sweep_id"
+    store.put_if_absent(key, hashlib.sha256(os.urandom(32)).hexdigest()[:16].encode())
+    return store.read(key).decode()
+
+
+def _mirrored(plan: Plan, tracking: "Tracking") -> Callable[[Event], None]:
+    specs = {t.trial_id: t.spec for t in plan.trials} | {p.probe_id: p.spec for p in plan.probes}
+
+    def tell(event: Event) -> None:
+        match event:
+            case Started(key=key):
+                tracking.start(key, specs[key])
+            case Stepped(key=key, history=history):
+                tracking.log_steps(key, history)
+            case Ended(key=key):
+                tracking.finish(key)
+
+    return tell
+
+
+def _end_tracking(tracking: "Tracking", plan: Plan, store: Store, interrupt: Interrupt, screen: Console) -> None:
+    if not interrupt.asked:
+        results = export_all(store, sweep_record(plan))
+        tracking.finish_sweep(
+            "failed" if results.num_missing else "finished", tables=results.files, metrics=results.metrics
+        )
+    with screen.status("sending the last runs to MLflow"):
+        tracking.close()
+    if tracking.behind:
+        screen.print(f"MLflow lacks something ({tracking.behind}); the next run of this sweep sends it.")

@@ -1,0 +1,214 @@
+"""What the commands print: plans, how a sweep stands, and its tables. Imports neither torch nor ray nor mlflow."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from results.collect import Collected, collect
+from results.layout import SWEEP_RECORD, Status, SweepRecord, from_bytes, probe_prefix, status_key, trial_prefix
+from results.locks import is_held
+from results.rendering import export, terminal
+from results.selection import SelectionError
+from results.store import Store, open_existing_store
+from results.tables import TABLES
+from results.tables.table import Table, TableHasHolesError, TableOptions
+from search_spaces.problems import InputError, Problem, unknown_name
+
+if TYPE_CHECKING:
+    from orchestrator.plan import Plan
+
+SWEEP_LOCK = "sweep"
+_AFTER_A_RUN = ("gains", "fisher_check")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TablesRequest:
+    """Which tables, in which format, to standard output or into a folder."""
+
+    names: tuple[str, ...]
+    output_format: str
+    output: Path | None
+    where: tuple[str, ...]
+    pool: bool
+    allow_missing: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exported:
+    """A sweep's tables as files (by name), its headline gains as metrics, and how much is missing."""
+
+    files: Mapping[str, str]
+    metrics: Mapping[str, float]
+    num_missing: int
+
+
+def open_sweep(sweep: str) -> tuple[Store, SweepRecord]:
+    """Open a sweep folder, named itself or by the sweep file that made it.
+
+    Raises:
+        InputError: there is no sweep.
+    """
+    uri = _folder_of(sweep)
+    store = open_existing_store(uri)
+    if store is None or not store.exists(SWEEP_RECORD):
+        message = "is no sweep folder (a sweep is made by: densesweep run FILE)"
+        raise InputError([Problem(where=uri, key="", message=message)])
+    return store, from_bytes(SweepRecord, store.read(SWEEP_RECORD))
+
+
+def _folder_of(sweep: str) -> str:
+    if Path(sweep).suffix not in (".yaml", ".yml") or not Path(sweep).is_file():
+        return sweep
+    from orchestrator.storage import storage_of
+    from search_spaces.load import load_sweep
+
+    return storage_of(load_sweep(Path(sweep)))
+
+
+def print_plan(plan: "Plan", uri: str, console: Console) -> None:
+    """What the sweep asks for, trial by trial, and what is left."""
+    grid = RichTable(box=None, pad_edge=False)
+    for header in ("identity", "trial", "state"):
+        grid.add_column(header)
+    for probe in plan.probes:
+        grid.add_row(probe.probe_id, probe.spec.title, "finished" if probe.finished else "left")
+    for trial in plan.trials:
+        grid.add_row(trial.trial_id, trial.spec.title, trial.state)
+    console.print(grid)
+    for cell in plan.left_out:
+        console.print(f"left out: {cell.title}: {cell.reason}", markup=False)
+    left = sum(t.state != "finished" for t in plan.trials) + sum(not p.finished for p in plan.probes)
+    total = len(plan.trials) + len(plan.probes)
+    console.print(
+        f"{total - left} done, {left} left, {plan.steps_left} optimiser steps to train; folder: {uri}", markup=False
+    )
+
+
+def print_status(store: Store, record: SweepRecord, console: Console) -> None:
+    """How each trial and probe stands, by its status record."""
+    running = is_held(store, SWEEP_LOCK)
+    grid = RichTable(box=None, pad_edge=False)
+    for header in ("identity", "trial", "state", "reason"):
+        grid.add_column(header)
+    counts: dict[str, int] = {}
+    for key, title, status in _statuses(store, record):
+        state = _state(status, running)
+        counts[state] = counts.get(state, 0) + 1
+        grid.add_row(key, title, state, (status.reason or "") if status else "")
+    console.print(grid)
+    summary = ", ".join(f"{number} {state}" for state, number in counts.items())
+    console.print(f"'{record.name}' is {'running' if running else 'not running'}: {summary}", markup=False)
+
+
+def _statuses(store: Store, record: SweepRecord) -> Iterator[tuple[str, str, Status | None]]:
+    for prefix, planned in ((probe_prefix, record.probes), (trial_prefix, record.trials)):
+        for item in planned:
+            key = status_key(prefix(item.trial_id))
+            status = from_bytes(Status, store.read(key)) if store.exists(key) else None
+            yield item.trial_id, item.title, status
+
+
+def _state(status: Status | None, running: bool) -> str:
+    if status is None:
+        return "waiting"
+    return "interrupted" if status.state == "running" and not running else status.state
+
+
+def print_results(store: Store, record: SweepRecord, console: Console, *, allow_missing: bool) -> None:
+    """The gain table, the Fisher check, what is missing, and how to see more."""
+    collected = collect(store, record)
+    names = [*_AFTER_A_RUN, *(["missing"] if collected.missing else [])]
+    for name in names:
+        try:
+            table = TABLES[name].build(collected, TableOptions())
+        except SelectionError as error:
+            console.print(f"Table '{name}' is not shown: {error}", markup=False)
+            continue
+        console.print(terminal.render(table, allow_missing=allow_missing))
+        console.print()
+    console.print(f"All tables: densesweep tables {store.uri}", markup=False, soft_wrap=True)
+    console.print(f"Runs in the MLflow UI: densesweep ui {store.uri}", markup=False, soft_wrap=True)
+
+
+def write_tables(store: Store, record: SweepRecord, request: TablesRequest) -> None:
+    """Print or write the tables asked for.
+
+    Raises:
+        InputError: no such table, a choice that cannot be made, or a table with holes that are not allowed.
+    """
+    collected = collect(store, record)
+    options = TableOptions(where=_choices(request.where), pool=request.pool)
+    for warning in collected.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    faults: list[Problem] = []
+    for name in request.names or tuple(TABLES):
+        try:
+            files = export(_build(name, collected, options), request.output_format, allow_missing=request.allow_missing)
+        except (SelectionError, TableHasHolesError) as error:
+            faults.append(Problem(where=store.uri, key=name, message=str(error)))
+            continue
+        _write(files, request.output)
+    if faults:
+        raise InputError(faults)
+
+
+def _build(name: str, collected: Collected, options: TableOptions) -> Table:
+    if name not in TABLES:
+        raise InputError([Problem(where="tables", key="", message=unknown_name("table", name, list(TABLES)))])
+    return TABLES[name].build(collected, options)
+
+
+def _choices(where: tuple[str, ...]) -> dict[str, str]:
+    chosen = {}
+    for text in where:
+        column, separator, value = text.partition("=")
+        if not separator:
+            message = f"'{text}' is not a choice (write COLUMN=VALUE)"
+            raise InputError([Problem(where="--where", key="", message=message)])
+        chosen[column] = value
+    return chosen
+
+
+def _write(files: Mapping[str, str], output: Path | None) -> None:
+    if output is None:
+        print(next(iter(files.values())).rstrip() + "\n")
+        return
+    output.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (output / name).write_text(text, encoding="utf-8")
+        print(output / name)
+
+
+def export_all(store: Store, record: SweepRecord) -> Exported:
+    """Every table in every format, holes marked, with the headline gains; also written under `tables/`."""
+    collected = collect(store, record)
+    files: dict[str, str] = {}
+    for name in TABLES:
+        try:
+            table = TABLES[name].build(collected, TableOptions())
+        except SelectionError:
+            continue  # several training data sets or scales: no one table of them, `tables --where` makes each
+        for output_format in ("md", "csv", "latex"):
+            files.update(export(table, output_format, allow_missing=True))
+    for name, text in files.items():
+        store.write(f"tables/{name}", text.encode())
+    return Exported(files=files, metrics=_headline_gains(collected), num_missing=len(collected.missing))
+
+
+def _headline_gains(collected: Collected) -> dict[str, float]:
+    """Gain in nDCG points (times 100) per family, regime, group and similarity, at most 40 of them."""
+    try:
+        rows = TABLES["gains"].build(collected, TableOptions()).rows
+    except SelectionError:
+        return {}
+    trained = rows.filter((pl.col("kind") == "train") & pl.col("gain").is_not_null())
+    return {
+        f"gain/{r['group']}/{r['model']}/{r['init_regime']}/{r['similarity']}".replace(" ", "_"): 100 * r["gain"]
+        for r in trained.head(40).iter_rows(named=True)
+    }

@@ -1,0 +1,205 @@
+"""The MLflow mirror of a sweep, as the driver sees it: calls return at once, and none of them ever fails a sweep.
+
+One thread writes (so SQLite never sees two writers). What could not be written is rebuilt from the sweep folder by
+`sync`, at the end of a trial, of the sweep, or when the same command is given again.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+from orchestrator.background import Background
+from orchestrator.mirror import HistoryRow, Mirror
+from orchestrator.mlflow_runs import MlflowRuns, TrackingPlace, quiet_environment, quiet_mlflow
+from results.layout import SweepRecord
+from results.store import Store
+from search_spaces.problems import InputError, Problem
+from search_spaces.specs import ProbeSpec, TrialSpec
+
+__all__ = ["SweepState", "Tracking", "TrackingPlace", "quiet_environment", "tracking_place", "ui_command"]
+
+SweepState = Literal["finished", "failed", "killed"]
+
+_SERVER_SCHEMES = ("http", "https")
+_DATABASE_SCHEMES = ("sqlite", "postgresql", "mysql", "mssql")
+_SQLITE = "sqlite:///"
+
+
+def tracking_place(store_uri: str, configured_uri: str | None, *, where: str = "tracking") -> TrackingPlace | None:
+    """The configured place, else SQLite in the sweep folder; None where that is not a local folder.
+
+    Raises:
+        InputError: `configured_uri` is neither a server nor a database (`./mlruns` is refused by MLflow itself).
+    """
+    folder = _local_folder(store_uri)
+    artifacts = (folder / "tracking" / "artifacts").as_uri() if folder else None
+    if configured_uri is None:
+        return TrackingPlace(uri=f"{_SQLITE}{folder}/tracking/mlflow.db", artifacts=artifacts) if folder else None
+    scheme = urlsplit(configured_uri).scheme.partition("+")[0]
+    if scheme in _SERVER_SCHEMES:
+        return TrackingPlace(uri=configured_uri, artifacts=None)
+    if scheme not in _DATABASE_SCHEMES:
+        allowed = ", ".join(f"{name}:" for name in (*_SERVER_SCHEMES, *_DATABASE_SCHEMES))
+        message = f"'{configured_uri}' is not a tracking server or database (allowed: {allowed})"
+        raise InputError([Problem(where=where, key="tracking.uri", message=message)])
+    if configured_uri.startswith(_SQLITE):
+        configured_uri = _SQLITE + str(Path(configured_uri.removeprefix(_SQLITE)).absolute())
+    return TrackingPlace(uri=configured_uri, artifacts=artifacts)
+
+
+def _local_folder(store_uri: str) -> Path | None:
+    if "://" not in store_uri:
+        return Path(store_uri).absolute()
+    parts = urlsplit(store_uri)
+    return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
+
+def ui_command(place: TrackingPlace, *, port: int = 5000) -> list[str]:
+    """The command of an MLflow UI on 127.0.0.1 over the database at `place`; run it with `quiet_environment()`.
+
+    Raises:
+        ValueError: a server answers at `place` already.
+    """
+    if place.is_server:
+        raise ValueError(f"{place.uri} is a tracking server already: open it in a browser")
+    artifacts = ["--artifacts-destination", place.artifacts] if place.artifacts else []
+    server = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", place.uri, *artifacts]
+    return [*server, "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+
+
+class Tracking:
+    """The mirror of one sweep, from `open` to `close`. Only `open` raises, where `log_file` cannot be written."""
+
+    def __init__(self, *, mirror: Mirror, runs: MlflowRuns, background: Background) -> None:
+        self._mirror = mirror
+        self._runs = runs
+        self._background = background
+        self._lock = threading.Lock()
+        self._pending: dict[str, list[tuple[int, HistoryRow]]] = {}  # (milliseconds, row), not written yet
+        self._specs: dict[str, TrialSpec | ProbeSpec] = {}
+        self._live: set[str] = set()  # trials and probes that this driver is running
+        self._ended = False
+
+    @classmethod
+    def open(
+        cls,
+        store: Store,
+        record: SweepRecord,
+        place: TrackingPlace,
+        *,
+        sweep_id: str,
+        log_file: Path,
+        tags: Mapping[str, str] | None = None,
+    ) -> "Tracking":
+        """Find or create the experiment and the parent run, end what a killed driver left, and catch up.
+
+        The sweep's lock must be held. `sweep_id` names the parent run for good; `tags` go to every run (git commit).
+        """
+        quiet_mlflow(log_file)
+        runs = MlflowRuns(place, experiment=record.name, sweep_id=sweep_id, tags=tags or {})
+        tracking = cls(mirror=Mirror(store, record), runs=runs, background=Background("mlflow-mirror"))
+        tracking.sync()
+        return tracking
+
+    @property
+    def behind(self) -> str | None:
+        """Why the mirror lacks something, in one line; None while it lacks nothing."""
+        return self._background.failure
+
+    @property
+    def parent_run_id(self) -> str | None:
+        """The sweep's MLflow run, once the tracking server has answered."""
+        return self._runs.parent_run_id
+
+    def start(self, key: str, spec: TrialSpec | ProbeSpec) -> None:
+        """A trial or probe starts, or goes on: its run is created or found, and is RUNNING."""
+        self._specs[key] = spec
+        self._live.add(key)
+        self._background.submit(f"start of {spec.title}", partial(self._start, key))
+
+    def log_steps(self, key: str, rows: Sequence[HistoryRow]) -> None:
+        """Add history rows (columns of `results.schemas.HISTORY`); steps that the run has already are passed over."""
+        if self.behind:
+            return  # the history in the sweep folder brings them later
+        now = _now_ms()
+        with self._lock:
+            waiting = self._pending.setdefault(key, [])
+            waiting.extend((now, row) for row in rows)
+            if len(waiting) > len(rows):
+                return  # an operation that takes these too is queued already: slow servers get larger batches
+        self._background.submit(f"steps of {key}", partial(self._log_pending, key))
+
+    def finish(self, key: str) -> None:
+        """A trial or probe has ended: mirror its status, rows and headline metrics from the sweep folder."""
+        self._background.submit(f"end of {key}", partial(self._finish, key), recovers=True)
+
+    def sync(self) -> None:
+        """Bring the mirror up to date with the sweep folder: whatever is missing or stale there, and nothing twice."""
+        self._background.submit("sync", self._sync, recovers=True)
+
+    def finish_sweep(self, state: SweepState, *, tables: Mapping[str, str], metrics: Mapping[str, float]) -> None:
+        """End the parent run with its tables, by file name; the first Markdown one is also its description."""
+        self._ended = True
+        end = partial(self._finish_sweep, state, dict(tables), dict(metrics))
+        self._background.submit("end of the sweep", end, recovers=True)
+
+    def flush(self, timeout_s: float = 60.0) -> bool:
+        """Wait until everything so far was tried; say whether that came within `timeout_s`."""
+        return self._background.flush(timeout_s)
+
+    def close(self, timeout_s: float = 120.0) -> None:
+        """Write what is queued and end. Runs that are still RUNNING, the sweep's included, end as KILLED."""
+        self._background.submit("close", self._end_live)
+        self._background.close(timeout_s)
+
+    # Everything below runs in the background thread alone.
+
+    def _sync(self) -> None:
+        self._runs.connect(self._mirror.sweep_artifacts())
+        for key in self._mirror.keys:
+            content = self._mirror.content(key)
+            if content is not None:
+                self._runs.mirror(content)
+        live = set(self._live)  # a copy: the driver adds to it meanwhile
+        for key in live:
+            self._runs.reopen(key, self._specs[key])
+        for key in self._runs.running - live:
+            self._runs.end(key, "killed")  # its driver is no more
+        for key in list(self._pending):
+            self._log_pending(key)
+
+    def _start(self, key: str) -> None:
+        self._runs.reopen(key, self._specs[key])
+
+    def _log_pending(self, key: str) -> None:
+        with self._lock:
+            rows = self._pending.pop(key, [])
+        if key in self._live:  # steps told after the end came from the history already
+            self._runs.log_steps(key, rows)
+
+    def _finish(self, key: str) -> None:
+        self._live.discard(key)
+        if self.behind:
+            self._sync()
+        elif (content := self._mirror.content(key)) is not None:
+            self._runs.mirror(content)
+
+    def _finish_sweep(self, state: SweepState, tables: Mapping[str, str], metrics: Mapping[str, float]) -> None:
+        if self.behind:
+            self._sync()
+        self._runs.end_sweep(state, tables=tables, metrics=metrics)
+
+    def _end_live(self) -> None:
+        for key in self._runs.running:
+            self._runs.end(key, "killed")
+        if not self._ended:
+            self._runs.end_sweep("killed", tables={}, metrics={})
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

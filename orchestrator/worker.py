@@ -1,0 +1,79 @@
+"""What a Ray worker does for one trial or probe: open the store, run it, report to the driver at a bounded rate."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+from orchestrator.events import Ended, EnteredPhase, Event, Stepped
+from orchestrator.show import SWEEP_LOCK
+from results.layout import Status, probe_prefix, spec_key
+from results.locks import verify_token
+from results.store import Store, open_store
+from search_spaces.specs import ProbeSpec, from_json
+from trainers.history import StepReport
+from trainers.probe import run_probe
+from trainers.provenance import provenance
+from trainers.resume import CheckpointPolicy
+from trainers.threads import set_threads
+from trainers.trial import Hooks, run_planned_trial
+
+_REPORT_EVERY_S = 1.0  # a report costs a round trip to the driver, which must not slow fast steps
+
+
+class _Reporter:
+    """Gathers what a trial reports and hands it to Tune at most once a second, and at once when the phase changes."""
+
+    def __init__(self, key: str, send: Callable[[dict[str, Any]], None]) -> None:
+        self._key = key
+        self._send = send
+        self._history: list[Mapping[str, Any]] = []
+        self._sent = time.monotonic()
+
+    def step(self, report: StepReport) -> None:
+        """Keep a step's row, and send what is kept when a second has passed."""
+        self._history.append(report.history_row)
+        if time.monotonic() - self._sent >= _REPORT_EVERY_S:
+            self._flush([])
+
+    def phase(self, name: str) -> None:
+        """The trial goes on to another part of its work."""
+        self._flush([EnteredPhase(key=self._key, phase=name)])
+
+    def end(self, status: Status) -> None:
+        """The trial is over."""
+        self._flush([Ended(key=self._key, status=status)])
+
+    def _flush(self, events: list[Event]) -> None:
+        steps = [Stepped(key=self._key, history=tuple(self._history))] if self._history else []
+        self._history = []
+        self._sent = time.monotonic()
+        self._send({"events": [*steps, *events]})
+
+
+def _verifier(store: Store, token: int) -> Callable[[], None]:
+    """A check that the driver that placed this work still owns the sweep: its orphans must write nothing."""
+    return lambda: verify_token(store, SWEEP_LOCK, token)
+
+
+def run_placed_trial(config: Mapping[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
+    """Run the trial that Tune's config names; `send` reports to the driver. A failing trial ends with its status."""
+    store = open_store(config["store_uri"])
+    reporter = _Reporter(config["trial_id"], send)
+    verify = _verifier(store, config["lock_token"])
+    status = run_planned_trial(
+        config["trial_id"],
+        store=store,
+        hooks=Hooks(report=reporter.step, enter_phase=reporter.phase, verify=verify),
+        checkpoint_policy=CheckpointPolicy(every_steps=config["every_steps"], every_s=config["every_s"]),
+        provenance_json=provenance().to_json(),
+    )
+    reporter.end(status)
+
+
+def run_placed_probe(store_uri: str, key: str, lock_token: int) -> Status:
+    """Run the probe whose spec lies in the store, and return its status."""
+    store = open_store(store_uri)
+    spec = from_json(ProbeSpec, store.read(spec_key(probe_prefix(key))))
+    set_threads(spec.threads)
+    return run_probe(spec, store, verify=_verifier(store, lock_token))

@@ -1,0 +1,207 @@
+"""Collect a sweep folder: every row its record asks for joined with its cell, and what is missing, with the reason."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from results.layout import PlannedTrial, SweepRecord, probe_rows, spec_key, trial_prefix, trial_rows
+from results.missing import Missing, missing_evaluations, missing_probes, missing_trials
+from results.rows import read_rows
+from results.schemas import CELL_COLUMNS, NORMS, PER_QUERY, PROBES, TRIALS
+from results.selection import LENGTH_COLUMNS, SETTING_COLUMNS, TRAINING_COLUMNS
+from results.store import Store
+from results.versions import mixed_versions
+from search_spaces.catalogue.similarities import SIMILARITIES
+from search_spaces.specs import TrialSpec, from_json
+
+_DATA_KEY = ["data_set", "data_hash", "split", "tier"]
+_ROW_KEY = ["checkpoint_hash", *_DATA_KEY, "score_similarity", "query_id", "measure"]
+
+
+class ContradictingRowsError(ValueError):
+    """Two stored evaluations of the same checkpoint and data hold different values."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collected:
+    """All rows of a sweep that its record asks for.
+
+    Attributes:
+        trials: one row per checkpoint, trained or untrained: the schema TRIALS, and `title`.
+        expected: one row per trial, group, data set and score similarity that the sweep must have scored: `trial_id`,
+            `title`, the cell, its training settings, `group`, `data_set`, `data_hash`, `split`, `measure` (the main
+            one) and `score_similarity`. Trials without a checkpoint are in it where the folder has their spec.
+        per_query: `trial_id`, the cell, `group`, the schema PER_QUERY and `is_main`, whether the measure is the data
+            set's main one. A data set in two groups stands in both.
+        probes: the schema PROBES.
+        missing: what the sweep asked for and the folder does not have.
+        warnings: what makes the rows comparable only with care, one line each.
+    """
+
+    store: Store
+    record: SweepRecord
+    trials: pl.DataFrame
+    expected: pl.DataFrame
+    per_query: pl.DataFrame
+    probes: pl.DataFrame
+    missing: tuple[Missing, ...]
+    warnings: tuple[str, ...]
+
+    def norms(self) -> pl.DataFrame:
+        """Norms of the texts, the schema NORMS and `trial_id`; read when asked for, since they are many."""
+        keys = [key for key in self.store.list("encodings") if key.endswith("/norms.parquet")]
+        rows = _concat(NORMS, (read_rows(self.store, key, "norms") for key in keys))
+        data = _planned_data(self.record).select("data_set", "data_hash", "split").unique()
+        trials = self.trials.select("trial_id", "checkpoint_hash")
+        return rows.join(data, on=data.columns, how="semi").join(trials, on="checkpoint_hash")
+
+
+def collect(store: Store, record: SweepRecord) -> Collected:
+    """Read what the record lists; rows of trials, data sets and versions of them that it does not list are ignored.
+
+    Raises:
+        SchemaError: another version of the contract wrote the rows.
+        ContradictingRowsError: the folder holds two values for one query, and nothing says which is valid.
+    """
+    trained = [t for t in record.trials if store.exists(trial_rows(t.trial_id))]
+    not_trained = [t for t in record.trials if t not in trained]
+    probed = [p for p in record.probes if store.exists(probe_rows(p.trial_id))]
+    trials = _read_trials(store, trained)
+    per_query = _per_query(record, trials, _read_evaluations(store, record, trials))
+    expected = _expected(record, _cells_of(trials))
+    return Collected(
+        store=store,
+        record=record,
+        trials=trials,
+        expected=pl.concat([expected, _expected(record, _planned_cells(store, not_trained))]),
+        per_query=per_query,
+        probes=_concat(PROBES, (read_rows(store, probe_rows(p.trial_id), "probes") for p in probed)),
+        missing=(
+            *missing_trials(store, not_trained),
+            *missing_evaluations(store, expected, per_query),
+            *missing_probes(store, [p for p in record.probes if p not in probed]),
+        ),
+        warnings=tuple(mixed_versions(trials)),
+    )
+
+
+def _frame(table: pa.Table) -> pl.DataFrame:
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame), "a table becomes a frame"
+    return frame
+
+
+def _concat(schema: pa.Schema, tables: Iterable[pa.Table]) -> pl.DataFrame:
+    # An empty table from no batches: `schema.empty_table` would import pandas, a quarter of a second.
+    return _frame(pa.concat_tables([pa.Table.from_batches([], schema=schema), *tables]))
+
+
+def _read_trials(store: Store, trained: Iterable[PlannedTrial]) -> pl.DataFrame:
+    titles = {t.trial_id: t.title for t in trained}
+    rows = _concat(TRIALS, (read_rows(store, trial_rows(key), "trials") for key in titles))
+    return rows.with_columns(title=pl.Series(titles.values(), dtype=pl.String))
+
+
+_SETTING_TYPES = {name: pl.String if name in ("schedule", "precision") else pl.Float64 for name in SETTING_COLUMNS}
+
+
+def _cells_of(trials: pl.DataFrame) -> pl.DataFrame:
+    """The cells of checkpoints with their settings."""
+    settings = [_settings(from_json(TrialSpec, text)) for text in trials["spec_json"]]
+    cells = trials.select("trial_id", "title", *CELL_COLUMNS)
+    return cells.hstack(pl.DataFrame(settings, schema=_SETTING_TYPES))
+
+
+def _planned_cells(store: Store, planned: Iterable[PlannedTrial]) -> pl.DataFrame:
+    """The cells of trials without a checkpoint, from their specs."""
+    cells = []
+    for trial in planned:
+        key = spec_key(trial_prefix(trial.trial_id))
+        if store.exists(key):
+            spec = from_json(TrialSpec, store.read(key))
+            cells.append({"trial_id": trial.trial_id, "title": trial.title, **_cell(spec), **_settings(spec)})
+    return pl.DataFrame(cells, schema=_cells_of(_read_trials(store, ())).schema)
+
+
+def _settings(spec: TrialSpec) -> dict[str, Any]:
+    given = asdict(spec.training) if spec.training else {}
+    lengths = {name: getattr(spec.encoder, name) for name in LENGTH_COLUMNS}
+    return {**{name: given.get(name) for name in TRAINING_COLUMNS}, **lengths}
+
+
+def _cell(spec: TrialSpec) -> dict[str, Any]:
+    data, similarity, scale = spec.training_data, spec.similarity, spec.scale
+    return {
+        "kind": spec.kind,
+        "task": spec.task,
+        "training_data": data.name if data else None,
+        "training_data_hash": data.content_hash if data else None,
+        "num_pairs": data.num_pairs if data else None,
+        "family": spec.encoder.family,
+        "layers": spec.encoder.layers,
+        "init_regime": spec.encoder.init_regime,
+        "similarity": similarity.name if similarity else None,
+        "scale_mode": scale.mode if scale else None,
+        "scale_value": scale.value if scale else None,
+        "seed": spec.seed,
+    }
+
+
+def _planned_data(record: SweepRecord) -> pl.DataFrame:
+    """One row per data set and group: the data set's key, `measure` (its main one) and `group`."""
+    rows = [(e.data_set, e.data_hash, e.split, e.tier, e.main_measure, g) for e in record.evaluations for g in e.groups]
+    return pl.DataFrame(rows, schema=dict.fromkeys([*_DATA_KEY, "measure", "group"], pl.String), orient="row")
+
+
+def _expected(record: SweepRecord, cells: pl.DataFrame) -> pl.DataFrame:
+    """A trained checkpoint is scored with its own similarity, an untrained one with each that is not trained."""
+    fixed = pl.DataFrame({"score_similarity": [s.name for s in SIMILARITIES.values() if not s.trained]})
+    is_trained = pl.col("kind") == "train"
+    own = cells.filter(is_trained).with_columns(score_similarity=pl.col("similarity"))
+    scored = pl.concat([own, cells.filter(~is_trained).join(fixed, how="cross")])
+    return scored.join(_planned_data(record).drop("tier"), how="cross")
+
+
+def _read_evaluations(store: Store, record: SweepRecord, trials: pl.DataFrame) -> pl.DataFrame:
+    """The evaluation rows of the record's checkpoints and data, each query and measure once."""
+    hashes = set(trials["checkpoint_hash"])
+    data = {(e.data_set, e.data_hash, e.split, e.tier) for e in record.evaluations}
+    frames = [_concat(PER_QUERY, ()).with_columns(stored=pl.lit(""))]
+    for key in store.list("evaluations"):
+        if not key.endswith("/per_query.parquet"):
+            continue
+        table = read_rows(store, key, "per_query")
+        first = table.slice(0, 1).to_pylist()  # one file is one checkpoint, one data set, one score similarity
+        if first and first[0]["checkpoint_hash"] in hashes and tuple(first[0][name] for name in _DATA_KEY) in data:
+            frames.append(_frame(table).with_columns(stored=pl.lit(key)))
+    return _without_repeats(pl.concat(frames))
+
+
+def _without_repeats(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows that two stored evaluations share, once.
+
+    Two evaluations of one key differ in what the key does not hold: precision, measures, the evaluation's version.
+    """
+    repeated = rows.filter(pl.struct(_ROW_KEY).is_duplicated())
+    values = repeated.group_by(_ROW_KEY).agg(pl.col("value").n_unique(), pl.col("stored").unique().sort())
+    differing = values.filter(pl.col("value") > 1).sort(_ROW_KEY)
+    if differing.height:
+        row = differing.row(0, named=True)
+        raise ContradictingRowsError(
+            f"{' and '.join(row['stored'])} both score {row['data_set']}/{row['split']} with {row['score_similarity']} "
+            f"for checkpoint {row['checkpoint_hash']}, and differ in {differing.height} values (query "
+            f"'{row['query_id']}', {row['measure']}, is one): delete the folder that is out of date"
+        )
+    return rows.drop("stored").unique(_ROW_KEY, keep="first", maintain_order=True)
+
+
+def _per_query(record: SweepRecord, trials: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    cells = trials.select("trial_id", *CELL_COLUMNS, "checkpoint_hash")
+    planned = _planned_data(record).rename({"measure": "main_measure"})
+    # Two trials can have one checkpoint hash (a setting without effect): each then has these rows.
+    joined = rows.join(planned, on=_DATA_KEY).join(cells, on="checkpoint_hash")
+    is_main = (pl.col("measure") == pl.col("main_measure")).alias("is_main")
+    return joined.select("trial_id", *CELL_COLUMNS, "group", *rows.columns, is_main)

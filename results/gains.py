@@ -1,0 +1,172 @@
+"""Gains: how much better each similarity's trials score than the baseline's, per family, init regime and group."""
+
+from collections.abc import Iterable, Mapping
+
+import polars as pl
+
+from results.scores import group_scores, mean_if_whole
+from results.selection import SelectionError, refuse_pooling, refuse_repeats, scale_name, select_result, select_trials
+from search_spaces.catalogue.init_regimes import INIT_REGIMES
+from search_spaces.catalogue.similarities import SIMILARITIES
+from search_spaces.problems import unknown_name
+
+CELL = ["task", "family", "layers", "init_regime", "group", "measure"]
+_REPLICATE = ["training_data_hash", "scale_mode", "scale_value", "seed"]
+ROWS_MISSING = "its rows are missing"
+BASELINE_MISSING = "the baseline's rows are missing"
+UNTRAINED_MISSING = "the untrained checkpoint's rows are missing"
+DERIVED_REASONS = (ROWS_MISSING, BASELINE_MISSING, UNTRAINED_MISSING)  # they follow from what collect lists as missing
+
+
+def gains(
+    per_query: pl.DataFrame,
+    expected: pl.DataFrame,
+    *,
+    baseline: str = "cosine",
+    where: Mapping[str, str] | None = None,
+    pool: bool = False,
+) -> pl.DataFrame:
+    """Scores and gains per family, layers, init regime, group and similarity; measures are 0 to 1.
+
+    A group's score is the unweighted mean over its data sets of the mean over queries, averaged over seeds.
+
+    - `gain` = score - baseline's score.
+    - `gain_ratio` = gain / baseline's score: the study's headline formula `ratio_of_means` (arXiv 2602.09229), the
+      relative change of the group's average, not the average of the data sets' relative changes.
+    - `untrained_score`: the checkpoint that training started from, scored with the row's own similarity (a trained
+      one with the fixed one it starts at).
+
+    Rows of kind 'untrained' are those starting checkpoints, one row for each similarity they were scored with.
+    `rank` orders the trained similarities of a cell (1 is best). What cannot be computed is null, and `reason` says
+    why.
+    `per_query` and `expected` are those of `results.collect.Collected`. `where` maps columns to values; a choice of
+    similarity or kind picks rows of the result.
+
+    Raises:
+        SelectionError: the rows would pool training data or scales (unless `pool`), or two trials of one cell and
+            seed; the choice finds nothing; no trial is trained with `baseline`.
+    """
+    where = where or {}
+    chosen = select_trials(expected, where)
+    trained = chosen.filter(pl.col("kind") == "train")
+    _check_baseline(baseline, trained)
+    refuse_repeats(chosen)
+    if not pool:
+        refuse_pooling(trained)
+    cells = _with_gains(_cell_scores(group_scores(per_query, chosen)), baseline)
+    named = pl.col("kind") == "train"
+    result = cells.with_columns(
+        training_data=pl.when(named).then(pl.lit(" + ".join(trained["training_data"].unique().sort()))),
+        scale=pl.when(named).then(pl.lit(_scales(trained))),
+    )
+    return select_result(_in_order(result, chosen), where).select(
+        *(
+            "task",
+            "training_data",
+            "scale",
+            "family",
+            "layers",
+            "init_regime",
+            "group",
+            "measure",
+            "kind",
+            "similarity",
+        ),
+        *("score", "baseline_score", "gain", "gain_ratio", "untrained_score"),
+        *("rank", "num_seeds", "num_data_sets", "reason"),
+    )
+
+
+def start_similarity(name: str) -> str:
+    """The fixed similarity that training with `name` starts from: itself, or for 'learnable' the one of its gammas."""
+    if name not in SIMILARITIES or not SIMILARITIES[name].trained:
+        return name
+    start = SIMILARITIES[name]
+    same = [s for s in SIMILARITIES.values() if (s.gamma_q, s.gamma_d) == (start.gamma_q, start.gamma_d)]
+    return next((similarity.name for similarity in same if not similarity.trained), name)
+
+
+def _check_baseline(baseline: str, trained: pl.DataFrame) -> None:
+    known = trained["similarity"].unique().sort().to_list()
+    if baseline not in known:
+        raise SelectionError(f"baseline: {unknown_name('trained similarity of these rows', baseline, known)}")
+
+
+def _scales(trained: pl.DataFrame) -> str:
+    rows = trained.select("scale_mode", "scale_value").unique().sort("scale_mode", "scale_value").rows()
+    return " + ".join(scale_name(mode, value) for mode, value in rows)
+
+
+def _cell_scores(scores: pl.DataFrame) -> pl.DataFrame:
+    """Average over seeds. `replicates` names what was averaged, so that only like is compared with like."""
+    replicate = pl.concat_str(_REPLICATE, separator=" ", ignore_nulls=True)
+    return (
+        scores.with_columns(similarity=pl.col("score_similarity"), replicate=replicate)
+        .group_by([*CELL, "kind", "similarity"], maintain_order=True)
+        .agg(
+            score=mean_if_whole("score"),
+            num_seeds=pl.col("seed").n_unique(),
+            num_data_sets=pl.col("num_data_sets").first(),
+            replicates=pl.col("replicate").sort().str.join("; "),
+        )
+    )
+
+
+def _with_gains(cells: pl.DataFrame, baseline: str) -> pl.DataFrame:
+    is_trained = pl.col("kind") == "train"
+    against = cells.filter(is_trained & (pl.col("similarity") == baseline)).select(
+        *CELL, baseline_score="score", baseline_replicates="replicates"
+    )
+    untrained = cells.filter(~is_trained).select(*CELL, start="similarity", untrained_score="score", has_untrained=True)
+    starts = {name: start_similarity(name) for name in cells["similarity"].unique()}
+    joined = (
+        cells.with_columns(start=pl.col("similarity").replace_strict(starts))
+        .join(against, on=CELL, how="left", nulls_equal=True, maintain_order="left")
+        .join(untrained, on=[*CELL, "start"], how="left", nulls_equal=True, maintain_order="left")
+    )
+    like = ~is_trained | (pl.col("replicates") == pl.col("baseline_replicates"))
+    gain = pl.when(like).then(pl.col("score") - pl.col("baseline_score"))
+    return joined.with_columns(
+        gain=gain,
+        gain_ratio=pl.when(pl.col("baseline_score") > 0).then(gain / pl.col("baseline_score")),
+        # Rounded, since a sum in another order must not break a tie.
+        rank=pl.when(is_trained).then(pl.col("score").round(12)).rank("dense", descending=True).over(CELL),
+        reason=_reason(like, baseline),
+    )
+
+
+def _reason(like: pl.Expr, baseline: str) -> pl.Expr:
+    """Why a row has an empty number; null where it has none."""
+    return (
+        pl.when(pl.col("score").is_null())
+        .then(pl.lit(ROWS_MISSING))
+        .when(pl.col("baseline_replicates").is_null())
+        .then(pl.lit(f"the sweep trains no {baseline} here"))
+        .when(pl.col("baseline_score").is_null())
+        .then(pl.lit(BASELINE_MISSING))
+        .when(~like)
+        .then(pl.lit("its seeds are not those of the baseline"))
+        .when(pl.col("baseline_score") == 0)
+        .then(pl.lit("the baseline scores 0, so there is no relative gain"))
+        .when(pl.col("has_untrained").is_null())
+        .then(pl.lit("the sweep has no untrained checkpoint here"))
+        .when(pl.col("untrained_score").is_null())
+        .then(pl.lit(UNTRAINED_MISSING))
+    )
+
+
+def _in_order(cells: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
+    """Families and groups as the sweep lists them, regimes and similarities as the catalogue does, untrained first."""
+    return cells.sort(
+        *("task", _place("family", chosen["family"].unique(maintain_order=True)), "layers"),
+        _place("init_regime", INIT_REGIMES),
+        _place("group", chosen["group"].unique(maintain_order=True)),
+        _place("kind", ("untrained", "train")),
+        _place("similarity", SIMILARITIES),
+        maintain_order=True,
+    )
+
+
+def _place(column: str, order: Iterable[str]) -> pl.Expr:
+    places = {name: place for place, name in enumerate(order)}
+    return pl.col(column).replace_strict(places, default=len(places), return_dtype=pl.Int64)

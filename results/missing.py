@@ -1,0 +1,75 @@
+"""What a sweep asked for and its folder does not have, each with the reason that its status gives."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import polars as pl
+
+from results.layout import PlannedTrial, Status, from_bytes, probe_prefix, status_key, trial_prefix
+from results.scores import query_gaps
+from results.store import Store
+
+MissingKind = Literal["trial", "evaluation", "probe"]
+_SCORED = ["trial_id", "data_set", "data_hash", "split", "score_similarity"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Missing:
+    """One thing that is not there. `what` and `reason` are one line each, for people."""
+
+    kind: MissingKind
+    trial_id: str  # or the probe's identity
+    title: str
+    what: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.title}: {self.what}: {self.reason}"
+
+
+def missing_trials(store: Store, trials: Iterable[PlannedTrial]) -> Iterator[Missing]:
+    """`trials` have no checkpoint: say why."""
+    for trial in trials:
+        reason = _reason(store, trial_prefix(trial.trial_id))
+        yield Missing(kind="trial", trial_id=trial.trial_id, title=trial.title, what="whole trial", reason=reason)
+
+
+def missing_probes(store: Store, probes: Iterable[PlannedTrial]) -> Iterator[Missing]:
+    """`probes` have no rows: say why."""
+    for probe in probes:
+        reason = _reason(store, probe_prefix(probe.trial_id))
+        yield Missing(kind="probe", trial_id=probe.trial_id, title=probe.title, what="whole probe", reason=reason)
+
+
+def missing_evaluations(store: Store, expected: pl.DataFrame, per_query: pl.DataFrame) -> Iterator[Missing]:
+    """Expected evaluations without rows, and those that lost queries.
+
+    `expected` lists trials that have a checkpoint; both frames are those of `results.collect.Collected`.
+    """
+    wanted = expected.unique(_SCORED, keep="first", maintain_order=True)
+    absent = wanted.join(per_query.select(_SCORED).unique(), on=_SCORED, how="anti", maintain_order="left")
+    for row in absent.iter_rows(named=True):
+        yield _evaluation(row, row["title"], _reason(store, trial_prefix(row["trial_id"])))
+    titles = dict(wanted.select("trial_id", "title").iter_rows())
+    gaps = query_gaps(per_query).unique(_SCORED, keep="first", maintain_order=True)
+    for row in gaps.iter_rows(named=True):
+        lost = f"{row['num_queries'] - row['num_found']} of {row['num_queries']} queries have no value"
+        yield _evaluation(row, titles[row["trial_id"]], lost)
+
+
+def _evaluation(row: Mapping[str, Any], title: str, reason: str) -> Missing:
+    what = f"{row['data_set']}/{row['split']} scored with {row['score_similarity']}"
+    return Missing(kind="evaluation", trial_id=row["trial_id"], title=title, what=what, reason=reason)
+
+
+def _reason(store: Store, prefix: str) -> str:
+    """Why the rows of a trial or probe are not there, as its status tells."""
+    if not store.exists(status_key(prefix)):
+        return "not started"
+    status = from_bytes(Status, store.read(status_key(prefix)))
+    if status.state == "failed":
+        return f"failed: {status.reason or 'no reason was recorded'}"
+    if status.state == "running":
+        return f"running since {status.started_at}, or interrupted (attempt {status.attempt})"
+    return "recorded as finished, but its rows are not in the folder (run the sweep again)"

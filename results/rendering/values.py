@@ -1,0 +1,80 @@
+"""How raw values print: one text per cell, None where a value is absent."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from results.tables.table import Column, Kind, Table
+
+Mark = Literal["best", "second"]
+_MARKS: Mapping[int, Mark] = {1: "best", 2: "second"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A cell's text (None: absent) and its mark among the rows of its block."""
+
+    text: str | None
+    mark: Mark | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A row's cells; `begins_block` where it differs from the row before in one of the table's block columns."""
+
+    cells: tuple[Cell, ...]
+    begins_block: bool
+
+
+def shown_rows(table: Table) -> Iterator[Row]:
+    """The table's rows as they are shown."""
+    before: Mapping[str, Any] | None = None
+    for row in table.rows.iter_rows(named=True):
+        begins = before is not None and any(row[key] != before[key] for key in table.block)
+        mark = _MARKS.get(row[table.rank]) if table.rank and row[table.rank] is not None else None
+        cells = (Cell(text=_text(column, row), mark=mark if column.ranked else None) for column in table.columns)
+        yield Row(cells=tuple(cells), begins_block=begins)
+        before = row
+
+
+def is_text(column: Column) -> bool:
+    """Whether a column is set to the left."""
+    return column.kind == "text"
+
+
+def _text(column: Column, row: Mapping[str, Any]) -> str | None:
+    value = row[column.key]
+    upper = row[column.upper] if column.upper else value
+    if _is_absent(value) or _is_absent(upper):
+        return None
+    return _FORMATS[column.kind](value, upper, column.decimals)
+
+
+def _is_absent(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and not math.isfinite(value))
+
+
+def _signed(value: float, decimals: int) -> str:
+    """With its sign, but for what rounds to zero: '-0.00' would claim a direction."""
+    return f"{value:+.{decimals}f}" if round(value, decimals) else _plain(0.0, decimals)
+
+
+def _plain(value: float, decimals: int) -> str:
+    return f"{value if round(value, decimals) else 0.0:.{decimals}f}"
+
+
+def _range(low: float, high: float, decimals: int) -> str:
+    first, last = _plain(low, decimals), _plain(high, decimals)
+    return first if first == last else f"{first} to {last}"
+
+
+_FORMATS: Mapping[Kind, Callable[[Any, Any, int], str]] = {
+    "text": lambda value, _, __: str(value),
+    "count": lambda value, _, __: f"{value:d}",
+    "score": lambda value, _, decimals: _plain(value * 100, decimals),
+    "points": lambda value, _, decimals: _signed(value * 100, decimals),
+    "percent": lambda value, _, decimals: _signed(value * 100, decimals),
+    "range": _range,
+    "interval": lambda low, high, decimals: f"[{_plain(low, decimals)}, {_plain(high, decimals)}]",
+}

@@ -1,0 +1,115 @@
+"""Choose trials by their cell and settings, and refuse to average what must not be averaged."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import polars as pl
+
+from results.schemas import CELL_COLUMNS
+from search_spaces.problems import unknown_name
+from search_spaces.specs import TrainingSettings
+
+TRAINING_COLUMNS = tuple(field.name for field in fields(TrainingSettings))
+LENGTH_COLUMNS = ("max_query_length", "max_document_length")
+SETTING_COLUMNS = (*TRAINING_COLUMNS, *LENGTH_COLUMNS)
+SELECTABLE = (*CELL_COLUMNS, *SETTING_COLUMNS)
+# What training adds to a row: an untrained checkpoint has none of it, and a choice by it leaves that checkpoint in.
+_OF_TRAINING = ("training_data", "training_data_hash", "num_pairs", "scale_mode", "scale_value", "seed")
+_OF_RESULT = ("similarity", "kind")  # these pick rows of a table, which still need the baseline and untrained rows
+
+
+class SelectionError(ValueError):
+    """A choice of rows that cannot be made, or whose mean would mix what is not comparable."""
+
+
+def select_trials(trials: pl.DataFrame, where: Mapping[str, str]) -> pl.DataFrame:
+    """What a table is computed from: `select`, without choosing by similarity or kind."""
+    return select(trials, {column: text for column, text in where.items() if column not in _OF_RESULT})
+
+
+def select_result(rows: pl.DataFrame, where: Mapping[str, str]) -> pl.DataFrame:
+    """What of a computed table is shown: the choice by similarity or kind."""
+    return select(rows, {column: text for column, text in where.items() if column in _OF_RESULT})
+
+
+def select(trials: pl.DataFrame, where: Mapping[str, str]) -> pl.DataFrame:
+    """The rows of `trials` (with columns SELECTABLE) that have every value in `where`; 'none' is an empty value.
+
+    Raises:
+        SelectionError: a column that cannot be chosen by, a value of another type, or one that no row has.
+    """
+    for column, text in where.items():
+        if column not in SELECTABLE:
+            raise SelectionError(f"--where {column}={text}: {unknown_name('column to choose by', column, SELECTABLE)}")
+        matches = pl.col(column).is_null() if text == "none" else pl.col(column) == _value(trials, column, text)
+        if trials.filter(matches).is_empty():
+            known = ", ".join(str(value) for value in trials[column].unique().drop_nulls().sort()) or "none"
+            raise SelectionError(f"--where {column}={text}: no trial has it (there are: {known})")
+        if column in (*_OF_TRAINING, *TRAINING_COLUMNS):
+            matches = matches | ((pl.col("kind") == "untrained") & pl.col(column).is_null())
+        trials = trials.filter(matches)
+    return trials
+
+
+def _value(trials: pl.DataFrame, column: str, text: str) -> Any:
+    dtype = trials.schema[column]
+    try:
+        return text if dtype == pl.String else float(text)
+    except ValueError as error:
+        raise SelectionError(f"--where {column}={text}: '{text}' is not a number") from error
+
+
+def refuse_pooling(trained: pl.DataFrame) -> None:
+    """Raise where a table of these trained trials would average over training data sets or over scales.
+
+    Raises:
+        SelectionError: naming the values and what to do.
+    """
+    data = trained.select("training_data", "training_data_hash").unique().sort("training_data", "training_data_hash")
+    if data.height > 1:
+        by = "training_data" if data["training_data"].n_unique() > 1 else "training_data_hash"
+        names = [f"'{name}' (content {content[:8]})" for name, content in data.iter_rows()]
+        raise SelectionError(_pooled("training data set", names, f"{by}={data[by][0]}"))
+    scales = trained.select("scale_mode", "scale_value").unique().sort("scale_mode", "scale_value")
+    if scales.height > 1:
+        by = "scale_value" if scales["scale_value"].n_unique() > 1 else "scale_mode"
+        names = [scale_name(mode, value) for mode, value in scales.iter_rows()]
+        raise SelectionError(_pooled("scale", names, f"{by}={scales[by][0]:g}" if by == "scale_value" else ""))
+
+
+def _pooled(axis: str, names: list[str], choice: str) -> str:
+    return (
+        f"the rows hold more than one {axis}, {' and '.join(names)}, and a mean over them says little: "
+        f"choose one (--where {choice}), or ask for that mean (--pool)"
+    )
+
+
+def refuse_repeats(trials: pl.DataFrame) -> None:
+    """Raise where trials share cell and seed (they differ in hyperparameters): their mean is not one over seeds.
+
+    Raises:
+        SelectionError: naming the trials and what to do.
+    """
+    distinct = trials.unique("trial_id", keep="first", maintain_order=True)
+    repeated = distinct.filter(pl.struct(CELL_COLUMNS).is_duplicated())
+    if repeated.is_empty():
+        return
+    first = repeated.row(0, named=True)
+    same = repeated.filter(pl.all_horizontal(pl.col(c).eq_missing(first[c]) for c in CELL_COLUMNS))
+    differ = [c for c in SETTING_COLUMNS if same[c].n_unique() > 1]
+    named = " and ".join(_settings(row, differ or ["trial_id"]) for row in same.iter_rows(named=True))
+    remedy = f"choose one (--where {_settings(first, differ[:1])})" if differ else "collect them apart"
+    raise SelectionError(
+        f"{same.height} trials are of one cell and seed, {first['title']} ({named}), and their mean is not one over "
+        f"seeds: {remedy}"
+    )
+
+
+def _settings(row: Mapping[str, Any], columns: list[str]) -> str:
+    return " ".join(f"{c}={row[c]:g}" if isinstance(row[c], float) else f"{c}={row[c]}" for c in columns)
+
+
+def scale_name(mode: str, value: float) -> str:
+    """A scale as the sweep file writes it: 'fixed(20)'."""
+    return f"{mode}({value:g})"

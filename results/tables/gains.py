@@ -1,0 +1,83 @@
+"""Table `gains`: scores and gains against the baseline per model, init regime, group and similarity."""
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from results.collect import Collected
+from results.gains import CELL, DERIVED_REASONS, gains, start_similarity
+from results.selection import select_trials
+from results.tables.parts import missing_lines, model_name, varying, warning_notes
+from results.tables.table import Column, Table, TableOptions
+
+
+def build(collected: Collected, options: TableOptions) -> Table:
+    """The gain table. Raises what `results.gains.gains` raises."""
+    every = gains(
+        collected.per_query, collected.expected, baseline=options.baseline, where=options.where, pool=options.pool
+    )
+    start = start_similarity(options.baseline)
+    is_untrained = pl.col("kind") == "untrained"
+    label = pl.when(is_untrained).then(pl.lit(f"untrained ({start})")).otherwise("similarity")
+    rows = every.filter(~is_untrained | (pl.col("similarity") == start)).with_columns(model_name(), label=label)
+    return Table(
+        name="gains",
+        title=f"Gains against {options.baseline}",
+        columns=_columns(rows),
+        rows=rows,
+        notes=(*_notes(rows, collected, options), *warning_notes(collected)),
+        block=tuple(CELL),
+        rank="rank",
+        holes=tuple(_holes(rows, collected, options)),
+    )
+
+
+def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
+    measures = rows["measure"].unique()
+    return (
+        *varying(rows, (Column(key="task", header="task"),)),
+        Column(key="model", header="model"),
+        Column(key="init_regime", header="init regime"),
+        Column(key="group", header="group"),
+        *varying(rows, (Column(key="measure", header="measure"),)),
+        Column(key="label", header="similarity"),
+        Column(key="score", header=measures[0] if measures.len() == 1 else "score", kind="score", ranked=True),
+        Column(key="gain", header="gain", kind="points"),
+        Column(key="gain_ratio", header="gain (%)", kind="percent", decimals=1),
+        Column(key="untrained_score", header="untrained", kind="score"),
+        Column(key="num_seeds", header="seeds", kind="count"),
+    )
+
+
+def _notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> Iterator[str]:
+    baseline = options.baseline
+    trained = rows.filter(pl.col("kind") == "train")
+    data, scale = (", ".join(trained[name].unique().sort()) for name in ("training_data", "scale"))
+    yield f"Trained on {data}, scale {scale}. Scores are times 100."
+    groups = rows["group"].unique(maintain_order=True)
+    members = {group: [e.data_set for e in collected.record.evaluations if group in e.groups] for group in groups}
+    described = "; ".join(f"{group}: {', '.join(names)}" for group, names in members.items())
+    yield (
+        "A score is the unweighted mean over the group's data sets of the mean over queries, averaged over seeds. "
+        f"{described}."
+    )
+    yield (
+        f"Gain: points against {baseline} of the same model, regime and seeds; in percent as ratio_of_means, the "
+        "change of the group's average relative to the baseline's average."
+    )
+    trained_starts = {name: start_similarity(name) for name in trained["similarity"].unique().sort()}
+    own = [f"{name} starts at {start}" for name, start in trained_starts.items() if start != name]
+    yield (
+        "Untrained: the checkpoint before training, scored with the row's own similarity"
+        f"{' (' + '; '.join(own) + ')' if own else ''}; as a row of its own, scored with {start_similarity(baseline)}."
+    )
+    if trained["num_seeds"].max() == 1:
+        yield "One seed: nothing here says how far another seed would move a number."
+
+
+def _holes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> Iterator[str]:
+    chosen = select_trials(collected.expected, options.where)
+    yield from missing_lines(collected, chosen, ("trial", "evaluation"))
+    own = rows.filter(~pl.col("reason").is_in(DERIVED_REASONS))
+    for row in own.iter_rows(named=True):
+        yield f"{row['model']}/{row['init_regime']}/{row['label']} on {row['group']}: {row['reason']}"

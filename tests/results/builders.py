@@ -1,0 +1,291 @@
+"""Write small but real sweep folders through the row contract."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from results.layout import (
+    LeftOut,
+    PlannedEvaluation,
+    PlannedTrial,
+    Status,
+    SweepRecord,
+    per_query_rows,
+    probe_prefix,
+    probe_rows,
+    spec_key,
+    status_key,
+    to_bytes,
+    trial_prefix,
+    trial_rows,
+)
+from results.rows import write_rows
+from results.store import Store
+from search_spaces.catalogue.data_sets import DataSet
+from search_spaces.catalogue.similarities import SIMILARITIES
+from search_spaces.identity import probe_id, trial_id
+from search_spaces.specs import (
+    DataSpec,
+    EncoderSpec,
+    ProbeSpec,
+    ScaleSpec,
+    SimilaritySpec,
+    TrainingSettings,
+    TrialSpec,
+    WeightsSpec,
+    to_json,
+)
+
+FIXED = [similarity.name for similarity in SIMILARITIES.values() if not similarity.trained]
+Score = Callable[[str, str], Iterable[float]]  # (data set, score similarity) -> nDCG@10 of queries q0, q1, ...
+
+
+def data_spec(name="attack", split="train", content_hash=None, num_pairs=100):
+    entry = DataSet(name=name, source=f"path:{name}")
+    return DataSpec(
+        entry=entry, split=split, content_hash=content_hash or f"hash-of-{name}-{split}", num_pairs=num_pairs
+    )
+
+
+def encoder_spec(family="minilm", layers=3, init_regime="finetune", max_query_length=64):
+    return EncoderSpec(
+        family=family,
+        init_regime=init_regime,
+        weights=WeightsSpec(source=f"path:{family}", content_hash=f"weights-of-{family}"),
+        layers=layers,
+        pooling="mean",
+        append_eos=False,
+        query_prompt="",
+        document_prompt="",
+        max_query_length=max_query_length,
+        max_document_length=64,
+    )
+
+
+def trained(similarity, *, seed=0, data="attack", scale=20.0, learning_rate=1e-4, weight_decay=0.01, **encoder):
+    entry = SIMILARITIES[similarity]
+    return TrialSpec(
+        kind="train",
+        task="contrastive",
+        training_data=data_spec(data),
+        encoder=encoder_spec(**encoder),
+        similarity=SimilaritySpec(name=entry.name, gamma_q=entry.gamma_q, gamma_d=entry.gamma_d, trained=entry.trained),
+        scale=ScaleSpec(mode="fixed", value=scale),
+        seed=seed,
+        training=TrainingSettings(steps=15, global_batch=32, learning_rate=learning_rate, weight_decay=weight_decay),
+    )
+
+
+def untrained(*, seed=None, **encoder):
+    return TrialSpec(
+        kind="untrained",
+        task="contrastive",
+        training_data=None,
+        encoder=encoder_spec(**encoder),
+        similarity=None,
+        scale=None,
+        seed=seed,
+        training=None,
+    )
+
+
+def probe(*, seed=None, data="attack", scale=20.0, **encoder):
+    return ProbeSpec(
+        encoder=encoder_spec(**encoder),
+        seed=seed,
+        training_data=data_spec(data),
+        scale=ScaleSpec(mode="fixed", value=scale),
+        num_queries=8,
+        candidates_per_query=4,
+    )
+
+
+def evaluation(data_set, *groups, main_measure="nDCG@10", split="test"):
+    return PlannedEvaluation(
+        data_set=data_set,
+        data_hash=f"hash-of-{data_set}-{split}",
+        split=split,
+        tier="full",
+        main_measure=main_measure,
+        relevance_threshold=1,
+        groups=groups,
+        in_domain="in_domain" in groups,
+    )
+
+
+@dataclass
+class SweepFolder:
+    """A sweep folder under construction. Its record lists what was added, in that order."""
+
+    store: Store
+    evaluations: tuple[PlannedEvaluation, ...]
+    primary_groups: tuple[str, ...] = ("out_of_domain",)
+    left_out: tuple[LeftOut, ...] = ()
+    trials: list[PlannedTrial] = field(default_factory=list)
+    probes: list[PlannedTrial] = field(default_factory=list)
+
+    def record(self):
+        return SweepRecord(
+            name="small",
+            trials=tuple(self.trials),
+            probes=tuple(self.probes),
+            evaluations=self.evaluations,
+            left_out=self.left_out,
+            primary_groups=self.primary_groups,
+        )
+
+    def plan_trial(self, spec, *, status=None, with_spec=True):
+        """List a trial that has no checkpoint."""
+        key = trial_id(spec)
+        self.trials.append(PlannedTrial(trial_id=key, title=spec.title))
+        if with_spec:
+            self.store.write(spec_key(trial_prefix(key)), to_json(spec).encode())
+        if status:
+            self.store.write(status_key(trial_prefix(key)), to_bytes(status))
+        return key
+
+    def add_trial(self, spec, score: Score, *, packages: Mapping[str, str] | None = None):
+        """Write a trial with its evaluations; data sets for which `score` gives None are left out."""
+        key = self.plan_trial(spec, status=Status(state="finished", started_at="2026-01-01T00:00:00+00:00"))
+        provenance = json.dumps({"packages": packages or {"torch": "2.13.0"}})
+        write_rows(self.store, trial_rows(key), "trials", [trial_row(spec, provenance)])
+        for planned in self.evaluations:
+            for scored_with in [spec.similarity.name] if spec.similarity else FIXED:
+                values = score(planned.data_set, scored_with)
+                if values is not None:
+                    self.write_evaluation(key, planned, scored_with, list(values))
+        return key
+
+    def write_evaluation(self, trial, planned, scored_with, values, *, name=None, tier=None, data_hash=None):
+        rows = [
+            {
+                "checkpoint_hash": f"checkpoint-{trial}",
+                "data_set": planned.data_set,
+                "data_hash": data_hash or planned.data_hash,
+                "split": planned.split,
+                "tier": tier or planned.tier,
+                "score_similarity": scored_with,
+                "query_id": f"q{index}",
+                "measure": measure,
+                "value": float(value),
+            }
+            for index, value in enumerate(values)
+            for measure, value in ((planned.main_measure, value), ("R@100", 0.5))
+        ]
+        name = name or f"{trial}-{planned.data_set}-{planned.split}-{scored_with}"
+        write_rows(self.store, per_query_rows(name), "per_query", rows)
+
+    def add_probe(self, spec, differences, *, half_width=0.05, qnorm=2.0):
+        """Write a probe: `differences` of log10 kappa (qnorm - dnorm) by rank; None plans it only."""
+        key = probe_id(spec)
+        self.probes.append(PlannedTrial(trial_id=key, title=spec.title))
+        if differences is not None:
+            rows = [row for rank, d in differences.items() for row in probe_rows_of(spec, rank, qnorm, d, half_width)]
+            write_rows(self.store, probe_rows(key), "probes", rows)
+        return key
+
+    def fail_probe(self, spec, reason):
+        key = self.add_probe(spec, None)
+        status = Status(state="failed", started_at="2026-01-01T00:00:00+00:00", reason=reason)
+        self.store.write(status_key(probe_prefix(key)), to_bytes(status))
+
+
+def failed(reason):
+    return Status(state="failed", started_at="2026-01-01T00:00:00+00:00", reason=reason)
+
+
+def trial_row(spec, provenance):
+    data, similarity, scale = spec.training_data, spec.similarity, spec.scale
+    return {
+        "trial_id": trial_id(spec),
+        "kind": spec.kind,
+        "task": spec.task,
+        "training_data": data.name if data else None,
+        "training_data_hash": data.content_hash if data else None,
+        "num_pairs": data.num_pairs if data else None,
+        "family": spec.encoder.family,
+        "layers": spec.encoder.layers,
+        "init_regime": spec.encoder.init_regime,
+        "similarity": similarity.name if similarity else None,
+        "scale_mode": scale.mode if scale else None,
+        "scale_value": scale.value if scale else None,
+        "seed": spec.seed,
+        "checkpoint_hash": f"checkpoint-{trial_id(spec)}",
+        "steps": spec.training.steps if spec.training else None,
+        "global_batch": spec.training.global_batch if spec.training else None,
+        "learning_rate": spec.training.learning_rate if spec.training else None,
+        "spec_json": to_json(spec),
+        "provenance_json": provenance,
+    }
+
+
+def probe_rows_of(spec, rank, qnorm, difference, half_width):
+    cell = {
+        "probe_id": probe_id(spec),
+        "family": spec.encoder.family,
+        "layers": spec.encoder.layers,
+        "init_regime": spec.encoder.init_regime,
+        "seed": spec.seed,
+        "training_data": spec.training_data.name,
+        "training_data_hash": spec.training_data.content_hash,
+        "scale_mode": spec.scale.mode,
+        "scale_value": spec.scale.value,
+        "block": "embedding",
+        "statistic": "log10_kappa",
+        "rank": rank,
+    }
+    low, high = difference - half_width, difference + half_width
+    yield {**cell, "similarity": "qnorm", "value": qnorm}
+    yield {**cell, "similarity": "dnorm", "value": qnorm - difference}
+    yield {**cell, "similarity": "qnorm-dnorm", "value": difference, "low": low, "high": high, "level": 0.95}
+
+
+# The folder of the golden files. Scores by (similarity) on attack, pydoc_small; query values are score -/+ 0.1.
+FINETUNE = {
+    "cosine": (0.50, 0.30),
+    "dot": (0.52, 0.33),
+    "qnorm": (0.55, 0.36),
+    "dnorm": (0.54, 0.32),
+    "learnable": (0.53, 0.36),
+}
+RANDOM = {"cosine": (0.20, 0.12), "dot": (0.15, 0.11), "qnorm": (0.12, 0.10), "dnorm": (0.18, 0.15)}
+UNTRAINED = (0.40, 0.25)
+
+
+def two_queries(scores):
+    """Two queries around each data set's score; documents' norms lower an untrained checkpoint by 0.05."""
+
+    def score(data_set, scored_with):
+        value = scores[0] if data_set == "attack" else scores[1]
+        return [value - 0.1, value + 0.1]
+
+    return score
+
+
+def untrained_queries(scores):
+    def score(data_set, scored_with):
+        less = 0.05 if SIMILARITIES[scored_with].gamma_d == 0 else 0.0
+        return [value - less for value in two_queries(scores)(data_set, scored_with)]
+
+    return score
+
+
+def small_sweep(store):
+    """Three regimes, one seed: fine-tuned and random with all sides, from_base with cosine and qnorm only."""
+    folder = SweepFolder(
+        store=store, evaluations=(evaluation("attack", "in_domain"), evaluation("pydoc_small", "out_of_domain"))
+    )
+    for similarity, scores in FINETUNE.items():
+        folder.add_trial(trained(similarity), two_queries(scores))
+    for similarity, scores in RANDOM.items():
+        folder.add_trial(trained(similarity, init_regime="random"), two_queries(scores))
+    base = {"family": "smollm2", "layers": 2, "init_regime": "from_base"}
+    folder.add_trial(trained("cosine", **base), two_queries((0.3, 0.2)))
+    folder.add_trial(trained("qnorm", **base), two_queries((0.31, 0.19)))
+    folder.add_trial(untrained(), untrained_queries(UNTRAINED))
+    folder.add_trial(untrained(init_regime="random", seed=0), untrained_queries((0.15, 0.15)))
+    folder.add_trial(untrained(**base), untrained_queries((0.11, 0.16)))
+    folder.add_probe(probe(), {16: -0.2, 32: -0.12})
+    folder.add_probe(probe(init_regime="random", seed=0), {16: -0.3, 32: -0.1})
+    folder.add_probe(probe(**base), {16: 0.02, 32: 0.2})
+    return folder

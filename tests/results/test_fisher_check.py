@@ -1,0 +1,198 @@
+"""Calls from probe rows, and verdicts on them, case by case."""
+
+import polars as pl
+import pytest
+from builders import SweepFolder, evaluation, failed, probe, probe_rows_of, small_sweep, trained, two_queries
+
+from results.collect import collect
+from results.fisher_check import PROBE_MISSING, ROWS_MISSING, fisher_check
+from results.predictions import PREDICTORS, predictions
+from results.rows import write_rows
+from results.layout import probe_rows
+from results.schemas import make_table
+from results.selection import SelectionError
+from results.store import open_store
+
+
+def probe_frame(differences, half_width=0.05, **changes):
+    rows = [row for rank, d in differences.items() for row in probe_rows_of(probe(), rank, 2.0, d, half_width)]
+    return pl.from_arrow(make_table("probes", [{**row, **changes} for row in rows]))
+
+
+@pytest.mark.parametrize(
+    ("differences", "half_width", "call"),
+    [
+        ({8: -0.2, 16: -0.1, 32: -0.3}, 0.05, "qnorm"),
+        ({8: 0.2, 16: 0.1}, 0.05, "dnorm"),
+        ({8: -0.2, 16: 0.1}, 0.05, "undecided"),  # the sign changes over the grid
+        ({8: -0.2, 16: -0.01}, 0.05, "undecided"),  # one interval holds 0
+        ({8: -0.2, 16: -0.05}, 0.05, "undecided"),  # one interval reaches 0
+        ({8: -0.2}, 0.05, "qnorm"),
+        ({8: 0.0}, 0.0, "undecided"),
+    ],
+)
+def test_a_call_needs_one_sign_over_the_whole_grid(differences, half_width, call):
+    prediction = PREDICTORS["fisher_condition"].predict(probe_frame(differences, half_width))
+    assert prediction.call == call
+    assert prediction.difference == (min(differences.values()), max(differences.values()))
+    assert prediction.low == pytest.approx(min(differences.values()) - half_width)
+    assert prediction.high == pytest.approx(max(differences.values()) + half_width)
+
+
+def test_without_interval_nothing_is_called():
+    rows = probe_frame({8: -0.2, 16: -0.3}).with_columns(low=pl.when(pl.col("rank") == 8).then(None).otherwise("low"))
+    assert PREDICTORS["fisher_condition"].predict(rows).call == "undecided"
+    assert PREDICTORS["fisher_condition"].predict(rows).low is None
+
+
+def test_other_blocks_and_statistics_are_not_read():
+    wrong = [probe_frame({8: 0.9}, block="embedding_query"), probe_frame({8: 0.9}, statistic="trace")]
+    rows = pl.concat([probe_frame({8: -0.2}), *wrong])
+    prediction = PREDICTORS["fisher_condition"].predict(rows)
+    assert prediction.call == "qnorm"
+    assert prediction.dnorm == (2.2, 2.2)
+
+
+def test_a_probe_without_the_difference_gives_no_call_and_says_why():
+    found = predictions(probe_frame({8: 0.9}, statistic="trace")).row(0, named=True)
+    assert found["call"] is None
+    assert "log10_kappa" in found["reason"]
+
+
+@pytest.mark.parametrize("name", PREDICTORS)
+def test_every_predictor_gives_one_row_per_probe(name):
+    other = pl.concat([probe_frame({8: 0.3}), probe_frame({8: -0.3}, probe_id="other", init_regime="random", seed=1)])
+    found = predictions(other).filter(pl.col("predictor") == name)
+    assert found["init_regime"].to_list() == ["finetune", "random"]
+    assert found["call"].to_list() == ["dnorm", "qnorm"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    evaluations = (evaluation("attack", "in_domain"), evaluation("pydoc_small", "out_of_domain"))
+    return SweepFolder(store=open_store(str(tmp_path / "sweep")), evaluations=evaluations)
+
+
+def check(folder, **options):
+    collected = collect(folder.store, folder.record())
+    groups = collected.record.primary_groups
+    return fisher_check(collected.probes, collected.per_query, collected.expected, primary_groups=groups, **options)
+
+
+def sides(folder, qnorm, dnorm, **spec):
+    folder.add_trial(trained("qnorm", **spec), two_queries(qnorm))
+    folder.add_trial(trained("dnorm", **spec), two_queries(dnorm))
+
+
+@pytest.mark.parametrize(
+    ("difference", "qnorm", "dnorm", "winner", "verdict"),
+    [
+        (-0.2, 0.4, 0.3, "qnorm", "hit"),
+        (-0.2, 0.3, 0.4, "dnorm", "miss"),
+        (0.2, 0.3, 0.4, "dnorm", "hit"),
+        (0.2, 0.4, 0.3, "qnorm", "miss"),
+        (0.01, 0.4, 0.3, "qnorm", "undecided"),
+        (0.2, 0.3, 0.3, "tie", "tie"),
+    ],
+)
+def test_verdicts(folder, difference, qnorm, dnorm, winner, verdict):
+    """The other side wins in domain, which is no primary group."""
+    sides(folder, (dnorm, qnorm), (qnorm, dnorm))
+    folder.add_probe(probe(), {16: difference})
+    found = check(folder).row(0, named=True)
+    assert (found["winner"], found["verdict"], found["reason"]) == (winner, verdict, None)
+    assert found["qnorm_score"] == pytest.approx(qnorm)
+    assert found["dnorm_score"] == pytest.approx(dnorm)
+
+
+def test_the_winner_has_the_higher_unweighted_mean_of_the_primary_groups(folder):
+    folder.primary_groups = ("in_domain", "out_of_domain")
+    sides(folder, (0.2, 0.5), (0.4, 0.35))  # means .35 and .375, though qnorm leads out of domain
+    folder.add_probe(probe(), {16: -0.2})
+    found = check(folder).row(0, named=True)
+    assert (found["qnorm_score"], found["dnorm_score"]) == pytest.approx((0.35, 0.375))
+    assert (found["winner"], found["verdict"]) == ("dnorm", "miss")
+
+
+def test_a_side_that_the_sweep_does_not_train_is_not_run(folder):
+    folder.add_trial(trained("qnorm"), two_queries((0.5, 0.3)))
+    folder.add_probe(probe(), {16: -0.2})
+    found = check(folder).row(0, named=True)
+    assert (found["verdict"], found["winner"], found["dnorm_score"]) == ("not run", None, None)
+    assert (found["call"], found["qnorm_score"]) == ("qnorm", pytest.approx(0.3))
+    assert found["reason"] == "the sweep does not train dnorm here"
+
+
+def test_a_failed_side_is_a_hole_and_not_called_not_run(folder):
+    folder.add_trial(trained("qnorm"), two_queries((0.5, 0.3)))
+    folder.plan_trial(trained("dnorm"), status=failed("out of memory"))
+    folder.add_probe(probe(), {16: -0.2})
+    found = check(folder).row(0, named=True)
+    assert (found["verdict"], found["reason"]) == (None, ROWS_MISSING)
+
+
+def test_a_missing_probe_is_a_hole(folder):
+    sides(folder, (0.5, 0.3), (0.5, 0.2))
+    folder.fail_probe(probe(), "out of memory")
+    found = check(folder).row(0, named=True)
+    assert (found["call"], found["verdict"], found["reason"]) == (None, None, PROBE_MISSING)
+    assert found["winner"] == "qnorm"
+
+
+def test_seeds_are_averaged_where_weights_are_not_random(folder):
+    sides(folder, (0.5, 0.2), (0.5, 0.3), seed=0)
+    sides(folder, (0.5, 0.6), (0.5, 0.3), seed=1)
+    folder.add_probe(probe(), {16: -0.2})
+    found = check(folder).row(0, named=True)
+    assert (found["qnorm_score"], found["dnorm_score"]) == pytest.approx((0.4, 0.3))
+    assert (found["verdict"], found["num_seeds"], found["seed"]) == ("hit", 2, None)
+
+
+def test_a_probe_of_random_weights_is_held_against_its_own_seed(folder):
+    sides(folder, (0.5, 0.2), (0.5, 0.3), seed=0, init_regime="random")
+    sides(folder, (0.5, 0.6), (0.5, 0.3), seed=1, init_regime="random")
+    for seed in (0, 1):
+        folder.add_probe(probe(init_regime="random", seed=seed), {16: -0.2})
+    frame = check(folder)
+    assert frame.select("seed", "winner", "verdict").rows() == [(0, "dnorm", "miss"), (1, "qnorm", "hit")]
+
+
+def test_sides_with_unlike_seeds_are_not_compared(folder):
+    sides(folder, (0.5, 0.2), (0.5, 0.3), seed=0)
+    folder.add_trial(trained("qnorm", seed=1), two_queries((0.5, 0.6)))
+    folder.add_probe(probe(), {16: -0.2})
+    found = check(folder).row(0, named=True)
+    assert (found["verdict"], found["reason"]) == (None, "qnorm and dnorm have different seeds")
+
+
+def test_each_training_data_set_has_its_own_row(folder):
+    sides(folder, (0.5, 0.4), (0.5, 0.3))
+    sides(folder, (0.5, 0.1), (0.5, 0.3), data="conala")
+    folder.add_probe(probe(), {16: -0.2})
+    folder.add_probe(probe(data="conala"), {16: -0.2})
+    assert check(folder).select("training_data", "verdict").rows() == [("attack", "hit"), ("conala", "miss")]
+    assert check(folder, where={"training_data": "conala"})["verdict"].to_list() == ["miss"]
+
+
+def test_a_hyperparameter_axis_is_refused(folder):
+    folder.add_trial(trained("qnorm", learning_rate=1e-4), two_queries((0.5, 0.4)))
+    folder.add_trial(trained("qnorm", learning_rate=2e-4), two_queries((0.5, 0.4)))
+    with pytest.raises(SelectionError, match="--where learning_rate=0.0001"):
+        check(folder)
+
+
+def test_the_small_sweep(tmp_path):
+    frame = check(small_sweep(open_store(str(tmp_path))))
+    assert frame.select("family", "init_regime", "call", "winner", "verdict").rows() == [
+        ("minilm", "finetune", "qnorm", "qnorm", "hit"),
+        ("minilm", "random", "qnorm", "dnorm", "miss"),
+        ("smollm2", "from_base", "undecided", None, "not run"),
+    ]
+
+
+def test_probe_rows_of_another_scale_are_not_used(folder):
+    sides(folder, (0.5, 0.4), (0.5, 0.3))
+    spec = probe(scale=50.0)
+    key = folder.add_probe(spec, None)
+    write_rows(folder.store, probe_rows(key), "probes", list(probe_rows_of(spec, 16, 2.0, -0.2, 0.05)))
+    assert check(folder)["call"].to_list() == [None]

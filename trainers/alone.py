@@ -1,0 +1,99 @@
+"""Run one trial of a sweep folder alone, without Ray: `python -m trainers.trial --sweep FOLDER TRIAL_ID`."""
+
+import argparse
+import json
+import os
+import platform
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from importlib import metadata
+
+from results import layout
+from results.layout import Status
+from results.store import LockedError, Store, open_existing_store
+from search_spaces.problems import InputError, Problem, unknown_name
+from trainers.history import StepReport
+from trainers.resume import CheckpointPolicy
+from trainers.trial import Hooks, run_planned_trial
+
+_SWEEP_LOCK = "sweep"  # the driver's: a sweep is run by it, or trial by trial, never by both
+_STALE_AFTER_S = 30.0
+_SHOW_EVERY_S = 1.0
+_PACKAGES = ("accelerate", "faiss-cpu", "numpy", "safetensors", "tokenizers", "torch", "transformers")
+EXIT_OK, EXIT_FAILED, EXIT_INPUT = 0, 1, 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the trial and say how it ended. Returns the exit code: 0 finished, 1 failed, 2 nothing was started."""
+    parser = argparse.ArgumentParser(prog="python -m trainers.trial", description=__doc__)
+    parser.add_argument("--sweep", required=True, metavar="FOLDER", help="the sweep folder")
+    parser.add_argument("trial_id", metavar="TRIAL_ID", help="a folder of FOLDER/trials")
+    parser.add_argument("--every-steps", type=int, help="write a training checkpoint every so many steps")
+    parser.add_argument("--every-s", type=float, default=60.0, help="or every so many seconds (default: %(default)s)")
+    given = parser.parse_args(arguments)
+    policy = CheckpointPolicy(every_steps=given.every_steps, every_s=given.every_s)
+    try:
+        status = run_alone(given.sweep, given.trial_id, policy)
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return EXIT_INPUT
+    print(f"{given.trial_id}: {status.state}" + (f": {status.reason}" if status.reason else ""))
+    return EXIT_OK if status.state == "finished" else EXIT_FAILED
+
+
+def run_alone(sweep: str, trial_id: str, checkpoint_policy: CheckpointPolicy) -> Status:
+    """Run one planned trial under the sweep's lock.
+
+    Raises:
+        InputError: there is no such sweep folder or trial in it, or the sweep is running.
+    """
+    store = open_existing_store(sweep)
+    if store is None:
+        raise _refused(sweep, "there is no sweep folder here")
+    _check_planned(store, sweep, trial_id)
+    try:
+        owner = f"{socket.gethostname()}:{os.getpid()}"
+        lock = store.lock(_SWEEP_LOCK, owner=owner, stale_after_s=_STALE_AFTER_S)
+    except LockedError as error:
+        raise _refused(sweep, f"this sweep is running already ({error})") from error
+    try:
+        return run_planned_trial(
+            trial_id,
+            store=store,
+            hooks=Hooks(report=_Printed(), enter_phase=print, verify=lock.verify),
+            checkpoint_policy=checkpoint_policy,
+            provenance_json=_provenance(),
+        )
+    finally:
+        lock.release()
+
+
+class _Printed:
+    """Prints steps, at most one a second, and the last."""
+
+    def __init__(self) -> None:
+        self._shown = 0.0
+
+    def __call__(self, report: StepReport) -> None:
+        is_last = report.numbers.step == report.num_steps
+        if is_last or time.monotonic() - self._shown >= _SHOW_EVERY_S:
+            self._shown = time.monotonic()
+            print(f"step {report.numbers.step}/{report.num_steps}: loss {report.numbers.loss:.4f}", flush=True)
+
+
+def _check_planned(store: Store, sweep: str, trial_id: str) -> None:
+    if store.exists(layout.spec_key(layout.trial_prefix(trial_id))) and store.exists(layout.evaluations_key(trial_id)):
+        return
+    planned = sorted({key.split("/")[1] for key in store.list("trials") if key.endswith("/evaluations.json")})
+    raise _refused(sweep, unknown_name("trial of this sweep", trial_id, planned))
+
+
+def _refused(sweep: str, message: str) -> InputError:
+    return InputError([Problem(where=sweep, key="", message=message)])
+
+
+def _provenance() -> str:
+    packages = {name: metadata.version(name) for name in _PACKAGES}
+    return json.dumps({"python": platform.python_version(), "packages": packages}, sort_keys=True)

@@ -1,0 +1,101 @@
+"""Read a transformer and its tokenizer from a local folder: safetensors only, no remote code, nothing printed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from search_spaces.problems import InputError, Problem
+
+
+def load_backbone(folder: Path, *, layers: int | None = None) -> Any:
+    """The folder's transformer without a language model head, float32 on the CPU; its first `layers` layers only.
+
+    Raises:
+        InputError: it cannot be read without running remote code or unpickling, or lacks weights it needs.
+    """
+    config = load_config(folder, layers=layers)
+    # Weights that the file lacks (a pooler that is not used) are drawn at random: the same on every machine.
+    with quiet(), own_random_state(0), _readable(folder):
+        backbone, info = AutoModel.from_pretrained(
+            folder,
+            config=config,
+            dtype=torch.float32,
+            use_safetensors=True,
+            local_files_only=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+    missing = sorted(key for key in info["missing_keys"] if not key.startswith("pooler."))
+    if missing:
+        raise _unusable(folder, f"its weights lack {len(missing)} that {config.model_type} needs, such as {missing[0]}")
+    return backbone
+
+
+def random_backbone(folder: Path, *, layers: int | None, seed: int) -> Any:
+    """The folder's architecture with weights from its own initialiser, by seed; torch's global state is not touched."""
+    config = load_config(folder, layers=layers)
+    with quiet(), own_random_state(seed), _readable(folder):
+        return AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False)
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """The folder's tokenizer. Raises InputError where there is none."""
+    with quiet(), _readable(folder):
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+
+
+def load_config(folder: Path, *, layers: int | None) -> Any:
+    """The folder's architecture, cut to its first `layers` layers.
+
+    Raises:
+        InputError: the folder has no readable config, or fewer layers.
+    """
+    with quiet(), _readable(folder):
+        config: Any = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    if layers is None:
+        return config
+    if layers > config.num_hidden_layers:
+        raise _unusable(folder, f"layers is {layers}, and it has {config.num_hidden_layers}")
+    config.num_hidden_layers = layers
+    if getattr(config, "layer_types", None):  # Qwen3 lists the kind of attention of each layer
+        config.layer_types = config.layer_types[:layers]
+    return config
+
+
+@contextmanager
+def own_random_state(seed: int) -> Iterator[None]:
+    """Draw from `seed` inside, and leave torch's global CPU generator as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep transformers' loading reports and progress bars off the terminal; what matters of them is raised."""
+    verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if bars:
+            transformers_logging.enable_progress_bar()
+
+
+@contextmanager
+def _readable(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise _unusable(folder, f"cannot be read as a transformer: {error}") from error
+
+
+def _unusable(folder: Path, message: str) -> InputError:
+    return InputError([Problem(where=str(folder), key="", message=message)])

@@ -1,0 +1,43 @@
+"""Building a collection from its source: read, check, cut, count."""
+
+from search_spaces.catalogue.data_sets import DataSet
+from trainers.data_sets.collection import Collection, CollectionReport, check_collection, judged_queries
+from trainers.data_sets.cut import cut_collection
+from trainers.data_sets.faults import Faults
+from trainers.data_sets.location import shown_source
+from trainers.data_sets.readers import READERS
+
+
+def build(entry: DataSet) -> tuple[Collection, CollectionReport]:
+    """Read the entry's source, check it whole, and cut it where the entry says so.
+
+    Raises:
+        InputError: every fault of the collection, or what its counts differ in from those the entry expects.
+    """
+    faults = Faults(shown_source(entry))
+    collection = READERS[entry.reader].read(entry, faults)
+    report = check_collection(collection, threshold=entry.relevance_threshold, faults=faults)
+    faults.raise_if_any()
+    if entry.cut:
+        collection = cut_collection(collection, entry.cut, threshold=entry.relevance_threshold)
+        report = check_collection(collection, threshold=entry.relevance_threshold, faults=faults)
+    _check_counts(entry, collection, faults)
+    faults.raise_if_any()
+    return collection, report
+
+
+def _check_counts(entry: DataSet, collection: Collection, faults: Faults) -> None:
+    if entry.counts is None:
+        return
+    expected = {"documents": entry.counts.num_documents}
+    found = {"documents": collection.corpus.num_rows}
+    for split in entry.counts.splits:
+        qrels = collection.qrels.get(split.name)
+        expected[f"queries of '{split.name}'"] = split.num_queries
+        expected[f"judgements of '{split.name}'"] = split.num_judgements
+        found[f"queries of '{split.name}'"] = 0 if qrels is None else len(judged_queries(qrels))
+        found[f"judgements of '{split.name}'"] = 0 if qrels is None else qrels.num_rows
+    for what, count in expected.items():
+        if found[what] != count:
+            message = f"{found[what]:,} are built where the catalogue has {count:,}: the source is not the one it describes"
+            faults.add("count", file="", key=f"data set '{entry.name}', {what}", message=message)

@@ -1,0 +1,117 @@
+"""A collection: corpus, queries and graded qrels as Arrow tables, and the check that they belong together."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trainers.data_sets.faults import Faults
+
+CORPUS = pa.schema([("id", pa.string()), ("title", pa.string()), ("text", pa.string())])
+QUERIES = pa.schema([("id", pa.string()), ("text", pa.string()), ("excluded_ids", pa.list_(pa.string()))])
+QRELS = pa.schema([("query_id", pa.string()), ("document_id", pa.string()), ("relevance", pa.int32())])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collection:
+    """What is searched, what is asked, and what answers it.
+
+    `corpus`: id, title, text. `queries` (of all splits): id, text, excluded_ids (documents that are taken out of this
+    query's ranking; mostly empty). `qrels` by split: query_id, document_id, relevance; a grade of 0 is a judgement too.
+    """
+
+    name: str
+    corpus: pa.Table
+    queries: pa.Table
+    qrels: Mapping[str, pa.Table]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectionReport:
+    """What is odd in a collection but no fault.
+
+    `queries_without_relevant` counts by split the judged queries that no document answers; `unjudged_queries` are in
+    no split at all.
+    """
+
+    empty_documents: int = 0
+    empty_queries: int = 0
+    unjudged_queries: int = 0
+    queries_without_relevant: Mapping[str, int] = field(default_factory=dict)
+
+    def warnings(self) -> list[str]:
+        """One line for each thing that is there."""
+        counts = {
+            "documents without title and text": self.empty_documents,
+            "queries without text": self.empty_queries,
+            "queries without a judgement in any split": self.unjudged_queries,
+        }
+        for split, count in self.queries_without_relevant.items():
+            counts[f"queries of '{split}' without a relevant document"] = count
+        return [f"{count:,} {what}" for what, count in counts.items() if count]
+
+
+def document_text(title: str, text: str) -> str:
+    """Title and text as BEIR joins them: "title text", stripped."""
+    return f"{title} {text}".strip()
+
+
+def judged_queries(qrels: pa.Table, threshold: int | None = None) -> pa.Array:
+    """The distinct ids of the queries judged, or of those with a document graded `threshold` or higher."""
+    if threshold is not None:
+        qrels = qrels.filter(pc.field("relevance") >= threshold)
+    return pc.unique(qrels["query_id"])
+
+
+def check_collection(collection: Collection, *, threshold: int, faults: Faults) -> CollectionReport:
+    """Note in `faults` repeated ids, repeated judgements and judgements of what is not there; report what is odd.
+
+    `threshold` is the lowest grade that counts as relevant. Files are named as in the BEIR layout.
+    """
+    _check_ids(collection.corpus, "corpus.jsonl", "document", faults)
+    _check_ids(collection.queries, "queries.jsonl", "query", faults)
+    for split, qrels in collection.qrels.items():
+        _check_qrels(collection, f"qrels/{split}.tsv", qrels, faults)
+    judged = [judged_queries(qrels) for qrels in collection.qrels.values()]
+    known = pc.is_in(collection.queries["id"], value_set=pa.chunked_array(judged, pa.string()).combine_chunks())
+    return CollectionReport(
+        empty_documents=_count(pc.and_(_blank(collection.corpus["title"]), _blank(collection.corpus["text"]))),
+        empty_queries=_count(_blank(collection.queries["text"])),
+        unjudged_queries=_count(pc.invert(known)),
+        queries_without_relevant={
+            split: len(judged_queries(qrels)) - len(judged_queries(qrels, threshold))
+            for split, qrels in collection.qrels.items()
+        },
+    )
+
+
+def _check_ids(table: pa.Table, file: str, what: str, faults: Faults) -> None:
+    for entry in pc.value_counts(table["id"]).filter(_more_than_once(table["id"])).to_pylist():
+        message = f"{entry['counts']} lines have this id; ids are unique"
+        faults.add("duplicate id", file=file, key=f"{what} '{entry['values']}'", message=message)
+
+
+def _more_than_once(column: pa.ChunkedArray) -> pa.Array:
+    return pc.greater(pc.value_counts(column).field("counts"), 1)
+
+
+def _check_qrels(collection: Collection, file: str, qrels: pa.Table, faults: Faults) -> None:
+    sides = (("query", "query_id", collection.queries, "queries"), ("document", "document_id", collection.corpus, "corpus"))
+    for what, column, table, place in sides:
+        outside = pc.invert(pc.is_in(qrels[column], value_set=table["id"].combine_chunks()))
+        for lost in qrels[column].filter(outside).unique().to_pylist():
+            message = f"it is judged here, but it is not in {place}.jsonl"
+            faults.add("outside the collection", file=file, key=f"{what} '{lost}'", message=message)
+    repeated = qrels.group_by(["query_id", "document_id"]).aggregate([([], "count_all")])
+    for row in repeated.filter(pc.field("count_all") > 1).to_pylist():
+        message = f"document '{row['document_id']}' is judged {row['count_all']} times for it"
+        faults.add("duplicate judgement", file=file, key=f"query '{row['query_id']}'", message=message)
+
+
+def _blank(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(column)), 0)
+
+
+def _count(mask: pa.ChunkedArray) -> int:
+    return pc.sum(mask).as_py() or 0

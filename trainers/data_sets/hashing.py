@@ -1,0 +1,53 @@
+"""Content hashes of collections: the same for the same rows, in whatever order and wherever they lie."""
+
+import hashlib
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trainers.data_sets.collection import Collection, judged_queries
+
+_ROWS_AT_ONCE = 65_536  # bounds memory: sorted rows are taken in slices
+
+
+def text_hash(text: str) -> str:
+    """SHA-256 (hex) of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def split_hashes(collection: Collection) -> Mapping[str, str]:
+    """By split, SHA-256 (hex) over the corpus, the queries judged in the split, and its qrels.
+
+    A split's hash stays when another split changes. Order of rows does not matter, ids and grades do.
+    """
+    corpus = _table_digest(collection.corpus, ["id"])
+    hashes = {}
+    for split, qrels in collection.qrels.items():
+        judged = pc.is_in(collection.queries["id"], value_set=judged_queries(qrels))
+        queries = _table_digest(collection.queries.filter(judged), ["id"])
+        judgements = _table_digest(qrels, ["query_id", "document_id"])
+        hashes[split] = hashlib.sha256(corpus + queries + judgements).hexdigest()
+    return hashes
+
+
+def _table_digest(table: pa.Table, order: list[str]) -> bytes:
+    indices = pc.sort_indices(table, sort_keys=[(column, "ascending") for column in order])
+    digest = hashlib.sha256()
+    for start in range(0, table.num_rows, _ROWS_AT_ONCE):
+        for row in table.take(indices.slice(start, _ROWS_AT_ONCE)).to_pylist():
+            for value in row.values():
+                _update(digest, value)
+    return digest.digest()
+
+
+def _update(digest: "hashlib._Hash", value: str | int | list[str]) -> None:
+    """Each value with its length before it, so that no two different rows give the same bytes."""
+    if isinstance(value, list):
+        digest.update(f"[{len(value)}]".encode())
+        for item in sorted(value):
+            _update(digest, item)
+        return
+    data = str(value).encode()
+    digest.update(f"{len(data)}:".encode())
+    digest.update(data)

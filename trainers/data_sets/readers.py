@@ -1,0 +1,30 @@
+"""The readers by name: how a source becomes a collection, and what decides what it holds."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from search_spaces.catalogue.data_sets import DataSet, Reader
+from trainers.data_sets import attack, beir, pydoc
+from trainers.data_sets.collection import Collection
+from trainers.data_sets.faults import Faults
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectionReader:
+    """How one kind of source is read.
+
+    `version` is raised by hand when the same source no longer gives the same collection. `inputs` says, cheaply, what
+    the collection depends on outside the entry: when it changes, the collection is built anew. `read` builds it, and
+    notes in its second argument what is wrong with it.
+    """
+
+    version: int
+    inputs: Callable[[DataSet], list[str]]
+    read: Callable[[DataSet, Faults], Collection]
+
+
+READERS: Mapping[Reader, CollectionReader] = {
+    "beir": CollectionReader(version=beir.VERSION, inputs=beir.inputs, read=beir.read),
+    "attack": CollectionReader(version=attack.VERSION, inputs=attack.inputs, read=attack.read),
+    "pydoc": CollectionReader(version=pydoc.VERSION, inputs=pydoc.inputs, read=pydoc.read),
+}

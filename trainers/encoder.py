@@ -1,0 +1,145 @@
+"""The encoder: texts to token ids, token ids to raw embeddings. It never normalises; the similarity does.
+
+Shapes: B texts, T tokens, H embedding size.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from tokenizers import processors
+from torch import Tensor, nn
+
+from search_spaces.catalogue.families import Pooling
+from search_spaces.problems import InputError, Problem
+from search_spaces.specs import EncoderSpec
+
+Side = Literal["query", "document"]
+
+
+class Encoder(nn.Module):
+    """A transformer backbone with its tokenizer and pooling, as `spec` says.
+
+    Dropout is the backbone's own and follows `train()` and `eval()`. The tokenizer is changed in place: pads go to
+    the right, EOS is its pad token where it has none, and it appends EOS where the spec asks for that.
+    """
+
+    def __init__(self, backbone: Any, tokenizer: Any, spec: EncoderSpec) -> None:
+        """Raise InputError where the backbone or tokenizer cannot do what `spec` asks."""
+        super().__init__()
+        self.backbone = backbone
+        self.tokenizer = tokenizer
+        self.spec = spec
+        backbone.config.use_cache = False  # a decoder would keep keys and values of every layer
+        _prepare_tokenizer(tokenizer, spec)
+        _check_lengths(backbone.config, tokenizer, spec)
+        if isinstance(pooler := getattr(backbone, "pooler", None), nn.Module):
+            # BERT's own pooler feeds no embedding: without a gradient it must not stand among the trained parameters.
+            pooler.requires_grad_(False)
+
+    @property
+    def hidden_size(self) -> int:
+        """The embedding size H."""
+        return int(self.backbone.config.hidden_size)
+
+    def max_length(self, side: Side) -> int:
+        """The longest text of a side in tokens, special ones and prompt counted."""
+        return self.spec.max_query_length if side == "query" else self.spec.max_document_length
+
+    def tokenise(self, texts: Sequence[str], side: Side) -> list[list[int]]:
+        """Token ids of each text with the side's prompt, cut to its maximum length; not padded.
+
+        Special tokens (and EOS where the spec appends it) are never cut off. A text without any token becomes one
+        pad token, so that it has an embedding.
+        """
+        if not texts:
+            return []
+        prompt = self.spec.query_prompt if side == "query" else self.spec.document_prompt
+        ids: list[list[int]] = self.tokenizer(
+            [prompt + text for text in texts],
+            truncation=True,
+            max_length=self.max_length(side),
+            padding=False,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+        )["input_ids"]
+        return [text_ids or [self.tokenizer.pad_token_id] for text_ids in ids]
+
+    def pad(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """Right-padded (input_ids_BT, attention_mask_BT), int64 on the CPU."""
+        return pad(ids, self.tokenizer.pad_token_id)
+
+    def forward(self, input_ids_BT: Tensor, attention_mask_BT: Tensor) -> Tensor:
+        """Raw embeddings, float32 [B, H]; pads may stand left or right and change nothing."""
+        input_ids_BT, attention_mask_BT = _pads_moved_right(input_ids_BT, attention_mask_BT)
+        states_BTH = self.backbone(input_ids=input_ids_BT, attention_mask=attention_mask_BT).last_hidden_state
+        return pool(states_BTH, attention_mask_BT, self.spec.pooling)
+
+
+def pad(ids: Sequence[Sequence[int]], pad_token_id: int) -> tuple[Tensor, Tensor]:
+    """Token ids of B texts as right-padded (input_ids_BT, attention_mask_BT), int64 on the CPU."""
+    lengths_B1 = torch.tensor([len(text_ids) for text_ids in ids]).unsqueeze(1)
+    num_tokens = int(lengths_B1.max())
+    input_ids_BT = torch.tensor([[*text_ids, *[pad_token_id] * (num_tokens - len(text_ids))] for text_ids in ids])
+    return input_ids_BT, (torch.arange(num_tokens).unsqueeze(0) < lengths_B1).long()
+
+
+def pool(states_BTH: Tensor, attention_mask_BT: Tensor, pooling: Pooling) -> Tensor:
+    """One float32 vector per text [B, H] from right-padded token states, unnormalised."""
+    states_BTH = states_BTH.float()  # bf16 sums over hundreds of tokens lose digits
+    if pooling == "cls":
+        return states_BTH[:, 0]
+    if pooling == "last":
+        last_B = attention_mask_BT.sum(dim=1) - 1
+        return states_BTH[torch.arange(len(states_BTH), device=states_BTH.device), last_B]
+    mask_BT1 = attention_mask_BT.unsqueeze(-1).float()
+    return (states_BTH * mask_BT1).sum(dim=1) / mask_BT1.sum(dim=1)
+
+
+def _pads_moved_right(input_ids_BT: Tensor, attention_mask_BT: Tensor) -> tuple[Tensor, Tensor]:
+    """The same tokens with their pads on the right, where absolute positions count from the first real token."""
+    order_BT = attention_mask_BT.argsort(dim=1, descending=True, stable=True)
+    return input_ids_BT.gather(1, order_BT), attention_mask_BT.gather(1, order_BT)
+
+
+def _prepare_tokenizer(tokenizer: Any, spec: EncoderSpec) -> None:
+    if not getattr(tokenizer, "is_fast", False):
+        raise _refused(spec, "its tokenizer has no tokenizer.json form, which is the only one read")
+    tokenizer.padding_side = "right"
+    tokenizer.truncation_side = "right"
+    if tokenizer.eos_token_id is None and (spec.append_eos or tokenizer.pad_token_id is None):
+        need = "append_eos is true" if spec.append_eos else "it has no pad token either"
+        raise _refused(spec, f"its tokenizer has no end-of-sequence token, and {need}")
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    if spec.append_eos:
+        _append_eos(tokenizer)
+
+
+def _append_eos(tokenizer: Any) -> None:
+    """Let the tokenizer itself append EOS: its truncation then leaves room for it, and saving it keeps it."""
+    with_special = tokenizer("a")["input_ids"]
+    if with_special[-1] == tokenizer.eos_token_id:
+        return
+    # One template with what the tokenizer adds already: of two in a row the second takes the first's pieces for a pair.
+    plain = tokenizer("a", add_special_tokens=False)["input_ids"]
+    start = next(i for i in range(len(with_special)) if with_special[i : i + len(plain)] == plain)
+    before, after = with_special[:start], [*with_special[start + len(plain) :], tokenizer.eos_token_id]
+    names = {token_id: tokenizer.convert_ids_to_tokens(token_id) for token_id in [*before, *after]}
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single=[*(names[i] for i in before), "$A", *(names[i] for i in after)],
+        special_tokens=[(token, token_id) for token_id, token in names.items()],
+    )
+
+
+def _check_lengths(config: Any, tokenizer: Any, spec: EncoderSpec) -> None:
+    num_positions = getattr(config, "max_position_embeddings", None) or spec.max_document_length
+    num_special = tokenizer.num_special_tokens_to_add()
+    for key in ("max_query_length", "max_document_length"):
+        length = getattr(spec, key)
+        if not num_special < length <= num_positions:
+            raise _refused(spec, f"{key} is {length}; it must be {num_special + 1} to {num_positions} tokens")
+
+
+def _refused(spec: EncoderSpec, message: str) -> InputError:
+    return InputError([Problem(where=f"family '{spec.family}' ({spec.weights.source})", key="", message=message)])

@@ -1,0 +1,25 @@
+"""Why a trial failed, in one line for people."""
+
+import torch
+
+from search_spaces.problems import InputError
+from trainers.stepping import DivergedError
+
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory")  # CUDA and cuBLAS; torch's allocator of the CPU
+
+
+def reason_of(error: Exception) -> str:
+    """One line: what diverged, 'out of memory: ...', or the error with its kind."""
+    text = " ".join(str(error).split())
+    if is_out_of_memory(error):
+        return f"out of memory: {text or 'Python could not allocate more'}"
+    if isinstance(error, DivergedError | InputError):  # their messages say all
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether memory of the host or of a device ran out; torch raises a bare RuntimeError for the host's."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in _OUT_OF_MEMORY)

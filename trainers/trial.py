@@ -1,0 +1,160 @@
+"""One trial from its spec to its rows: a checkpoint, then every evaluation that is missing.
+
+What happens is in the trial's status record; a failure is recorded there with its reason and traceback. Runs under Ray
+or alone (`python -m trainers.trial --sweep FOLDER TRIAL_ID`), with the same result to the last bit.
+"""
+
+import os
+import socket
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from results import layout
+from results.layout import Status
+from results.rows import write_rows
+from results.store import LostLockError, Store
+from search_spaces.identity import trial_id as identity_of
+from search_spaces.specs import EvaluationSpec, TrialSpec, from_json, to_json
+from trainers.checkpoints import checkpoint_hash, save_checkpoint
+from trainers.failures import reason_of
+from trainers.history import Report, history_row
+from trainers.init_regimes import start_encoder
+from trainers.resume import CheckpointPolicy, remove_training_checkpoints
+from trainers.threads import set_threads
+from trainers.train import train
+from trainers.trial_rows import trial_row
+
+
+def _ignore(_: object) -> None:
+    """Nobody asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hooks:
+    """How a trial speaks with whoever runs it.
+
+    Attributes:
+        report: told of each optimiser step; what it raises ends the trial.
+        enter_phase: told in words what the trial does next, such as 'evaluating attack'.
+        verify: called before each write; raises LostLockError where this process may write no more.
+    """
+
+    report: Report = _ignore
+    enter_phase: Callable[[str], None] = _ignore
+    verify: Callable[[], None] = lambda: None
+
+
+def run_trial(
+    spec: TrialSpec,
+    evaluations: Sequence[EvaluationSpec],
+    *,
+    store: Store,
+    hooks: Hooks,
+    checkpoint_policy: CheckpointPolicy,
+    provenance_json: str,
+) -> Status:
+    """Train (unless that is done), then evaluate what is missing; returns the status that the store now holds.
+
+    A trial that fails is not raised but recorded. Only who was told to stop raises: KeyboardInterrupt, SystemExit,
+    and LostLockError, after which nothing may be written; the next attempt goes on from what is in the store.
+
+    Args:
+        spec: the trial, with all content hashes.
+        evaluations: what its checkpoint is to be evaluated on.
+        store: the sweep folder.
+        hooks: who wants to know.
+        checkpoint_policy: when training writes a checkpoint to resume from.
+        provenance_json: an object that says what this process runs with; kept in the trial's row.
+    """
+    key = identity_of(spec)
+    hooks.verify()
+    store.write(layout.spec_key(layout.trial_prefix(key)), to_json(spec).encode())
+    running = _write_status(store, key, _started(store, key), hooks)
+    try:
+        set_threads(spec.threads)
+        if not store.exists(layout.trial_rows(key)):
+            _make_checkpoint(spec, store, hooks, checkpoint_policy, provenance_json)
+        hooks.verify()
+        remove_training_checkpoints(store, key)
+        _evaluate_missing(spec, evaluations, store, hooks)
+    except LostLockError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the boundary where a trial's failure becomes its status
+        failed = replace(running, state="failed", reason=reason_of(error), error=traceback.format_exc())
+        return _write_status(store, key, replace(failed, finished_at=_now()), hooks)
+    return _write_status(store, key, replace(running, state="finished", finished_at=_now()), hooks)
+
+
+def run_planned_trial(
+    trial_id: str, *, store: Store, hooks: Hooks, checkpoint_policy: CheckpointPolicy, provenance_json: str
+) -> Status:
+    """Run the trial whose spec and evaluations the planner left in the store.
+
+    Raises:
+        KeyError: the sweep folder has no such trial.
+    """
+    return run_trial(
+        from_json(TrialSpec, store.read(layout.spec_key(layout.trial_prefix(trial_id)))),
+        layout.evaluations_from_bytes(store.read(layout.evaluations_key(trial_id))),
+        store=store,
+        hooks=hooks,
+        checkpoint_policy=checkpoint_policy,
+        provenance_json=provenance_json,
+    )
+
+
+def _make_checkpoint(
+    spec: TrialSpec, store: Store, hooks: Hooks, checkpoint_policy: CheckpointPolicy, provenance_json: str
+) -> None:
+    """Publish the trial's checkpoint, then its history, then its own row, which says that all is there."""
+    key = identity_of(spec)
+    if spec.kind == "untrained":
+        result = None
+        _publish_untrained(spec, store, hooks)
+    else:
+        hooks.enter_phase("training")
+        result = train(
+            spec, store=store, report=hooks.report, verify=hooks.verify, checkpoint_policy=checkpoint_policy
+        )
+        hooks.verify()
+        write_rows(store, layout.history_rows(key), "history", [history_row(key, n) for n in result.history])
+    with store.get_folder(layout.checkpoint_prefix(key)) as folder:
+        row = trial_row(spec, result, checkpoint_hash=checkpoint_hash(folder), provenance_json=provenance_json)
+    hooks.verify()
+    write_rows(store, layout.trial_rows(key), "trials", [row])
+
+
+def _publish_untrained(spec: TrialSpec, store: Store, hooks: Hooks) -> None:
+    """The starting encoder as a checkpoint without a similarity."""
+    encoder = start_encoder(spec.encoder, spec.seed)
+    hooks.verify()
+    store.put_folder(
+        layout.checkpoint_prefix(identity_of(spec)),
+        lambda folder: save_checkpoint(folder, encoder, gammas=None, similarity=None, scale=None),
+    )
+
+
+def _started(store: Store, key: str) -> Status:
+    """The status of a new attempt."""
+    status_key = layout.status_key(layout.trial_prefix(key))
+    attempt = layout.from_bytes(Status, store.read(status_key)).attempt + 1 if store.exists(status_key) else 1
+    owner = f"{socket.gethostname()}:{os.getpid()}"
+    return Status(state="running", started_at=_now(), attempt=attempt, owner=owner)
+
+
+def _write_status(store: Store, key: str, status: Status, hooks: Hooks) -> Status:
+    hooks.verify()
+    store.write(layout.status_key(layout.trial_prefix(key)), layout.to_bytes(status))
+    return status
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+if __name__ == "__main__":
+    from trainers.alone import main
+
+    raise SystemExit(main())

@@ -1,0 +1,63 @@
+"""A trial's own row, of the schema TRIALS."""
+
+from typing import Any
+
+from search_spaces.identity import trial_id
+from search_spaces.specs import TrialSpec, to_json
+from trainers.train import TrainResult
+
+
+def trial_row(
+    spec: TrialSpec, result: TrainResult | None, *, checkpoint_hash: str, provenance_json: str
+) -> dict[str, Any]:
+    """The row; an untrained trial has no result, and the columns of training stay empty."""
+    return {
+        "trial_id": trial_id(spec),
+        **_cell(spec),
+        "checkpoint_hash": checkpoint_hash,
+        **_settings(spec),
+        **_outcome(result),
+        "spec_json": to_json(spec),
+        "provenance_json": provenance_json,
+    }
+
+
+def _cell(spec: TrialSpec) -> dict[str, Any]:
+    data, scale = spec.training_data, spec.scale
+    return {
+        "kind": spec.kind,
+        "task": spec.task,
+        "training_data": data.name if data else None,
+        "training_data_hash": data.content_hash if data else None,
+        "num_pairs": data.num_pairs if data else None,
+        "family": spec.encoder.family,
+        "layers": spec.encoder.layers,
+        "init_regime": spec.encoder.init_regime,
+        "similarity": spec.similarity.name if spec.similarity else None,
+        "scale_mode": scale.mode if scale else None,
+        "scale_value": scale.value if scale else None,
+        "seed": spec.seed,
+    }
+
+
+def _settings(spec: TrialSpec) -> dict[str, Any]:
+    settings = spec.training
+    return {
+        "steps": settings.steps if settings else None,
+        "global_batch": settings.global_batch if settings else None,
+        "learning_rate": settings.learning_rate if settings else None,
+    }
+
+
+def _outcome(result: TrainResult | None) -> dict[str, Any]:
+    if result is None:
+        return {}
+    return {
+        "gamma_q": result.gammas[0],
+        "gamma_d": result.gammas[1],
+        "num_negatives": result.num_negatives,
+        "final_loss": result.final_loss,
+        "train_wall_s": result.wall_s,
+        "pairs_per_s": result.pairs_per_s,
+        "peak_rss_bytes": result.peak_rss_bytes,
+    }
