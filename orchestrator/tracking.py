@@ -21,13 +21,22 @@ from results.store import Store
 from search_spaces.problems import InputError, Problem
 from search_spaces.specs import ProbeSpec, TrialSpec
 
-__all__ = ["SweepState", "Tracking", "TrackingPlace", "quiet_environment", "tracking_place", "ui_command"]
+__all__ = [
+    "SweepState",
+    "Tracking",
+    "TrackingPlace",
+    "mirror_is_whole",
+    "quiet_environment",
+    "tracking_place",
+    "ui_command",
+]
 
 SweepState = Literal["finished", "failed", "killed"]
 
 _SERVER_SCHEMES = ("http", "https")
 _DATABASE_SCHEMES = ("sqlite", "postgresql", "mysql", "mssql")
 _SQLITE = "sqlite:///"
+_WHOLE = "tracking/whole"  # a key that exists while the mirror holds all of an ended sweep
 
 
 def tracking_place(store_uri: str, configured_uri: str | None, *, where: str = "tracking") -> TrackingPlace | None:
@@ -72,10 +81,16 @@ def ui_command(place: TrackingPlace, *, port: int = 5000) -> list[str]:
     return [*server, "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
 
 
-class Tracking:
-    """The mirror of one sweep, from `open` to `close`. Only `open` raises, where `log_file` cannot be written."""
+def mirror_is_whole(store: Store) -> bool:
+    """Whether the mirror of this sweep folder holds all of it, so that there is nothing to open `Tracking` for."""
+    return store.exists(_WHOLE)
 
-    def __init__(self, *, mirror: Mirror, runs: MlflowRuns, background: Background) -> None:
+
+class Tracking:
+    """The mirror of one sweep, from `open` to `close`. Only `open` raises, where its log cannot be written."""
+
+    def __init__(self, *, store: Store, mirror: Mirror, runs: MlflowRuns, background: Background) -> None:
+        self._store = store
         self._mirror = mirror
         self._runs = runs
         self._background = background
@@ -102,7 +117,9 @@ class Tracking:
         """
         quiet_mlflow(log_file)
         runs = MlflowRuns(place, experiment=record.name, sweep_id=sweep_id, tags=tags or {})
-        tracking = cls(mirror=Mirror(store, record), runs=runs, background=Background("mlflow-mirror"))
+        background = Background("mlflow-mirror")
+        tracking = cls(store=store, mirror=Mirror(store, record), runs=runs, background=background)
+        store.delete(_WHOLE)
         tracking.sync()
         return tracking
 
@@ -197,7 +214,9 @@ class Tracking:
     def _end_live(self) -> None:
         for key in self._runs.running:
             self._runs.end(key, "killed")
-        if not self._ended:
+        if self._ended:
+            self._store.write(_WHOLE, b"")
+        else:
             self._runs.end_sweep("killed", tables={}, metrics={})
 
 

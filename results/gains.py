@@ -88,6 +88,8 @@ def start_similarity(name: str) -> str:
 
 def _check_baseline(baseline: str, trained: pl.DataFrame) -> None:
     known = trained["similarity"].unique().sort().to_list()
+    if not known:
+        raise SelectionError("no trial to compute gains of: the sweep has not started, or trains none of those chosen")
     if baseline not in known:
         raise SelectionError(f"baseline: {unknown_name('trained similarity of these rows', baseline, known)}")
 

@@ -2,11 +2,13 @@
 
 import polars as pl
 
+from results.selection import SelectionError
+
 _SCORED = ["trial_id", "group", "data_set", "data_hash", "split", "measure", "score_similarity"]
 _QUERIES = ["data_set", "data_hash", "split", "measure"]
 
 
-class MixedMeasuresError(ValueError):
+class MixedMeasuresError(SelectionError):
     """The data sets of one group have different main measures: no mean over them."""
 
 

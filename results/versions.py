@@ -9,15 +9,17 @@ import polars as pl
 def mixed_versions(trials: pl.DataFrame) -> Iterator[str]:
     """One line for each package of which the trials used more than one version.
 
-    `trials` has `title` and `provenance_json`, an object whose `packages` maps names to versions.
+    `trials` has `title` and `provenance_json`, an object with `python` and `packages`, which maps names to versions.
     """
     seen: dict[str, dict[str, list[str]]] = {}
     for title, text in trials.select("title", "provenance_json").iter_rows():
-        for package, version in json.loads(text).get("packages", {}).items():
+        provenance = json.loads(text)
+        versions = {"python": provenance.get("python", "unknown"), **provenance.get("packages", {})}
+        for package, version in versions.items():
             seen.setdefault(package, {}).setdefault(version, []).append(title)
-    for package, versions in sorted(seen.items()):
-        if len(versions) > 1:
-            most_first = sorted(versions.items(), key=lambda item: (-len(item[1]), item[0]))
+    for package, found in sorted(seen.items()):
+        if len(found) > 1:
+            most_first = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
             shares = "; ".join(f"{version} in {_few(titles)}" for version, titles in most_first)
             yield f"the trials ran with different versions of {package}: {shares}"
 

@@ -11,7 +11,6 @@ from builders import (
     evaluation,
     failed,
     probe,
-    small_sweep,
     trained,
     two_queries,
     untrained,
@@ -40,9 +39,8 @@ def folder(store):
     )
 
 
-def test_a_whole_sweep_has_nothing_missing_and_every_row_its_cell(store):
-    folder = small_sweep(store)
-    collected = collect(store, folder.record())
+def test_a_whole_sweep_has_nothing_missing_and_every_row_its_cell(small_folder, small):
+    folder, collected = small_folder, small
     assert collected.missing == ()
     assert collected.warnings == ()
     assert collected.trials["trial_id"].to_list() == [t.trial_id for t in folder.trials]
@@ -72,7 +70,9 @@ def test_a_whole_sweep_has_nothing_missing_and_every_row_its_cell(store):
 
 
 def test_a_data_set_in_two_groups_stands_in_both(store):
-    folder = SweepFolder(store=store, evaluations=(evaluation("hotpotqa", "beir", "multi_hop"), evaluation("nq", "beir")))
+    folder = SweepFolder(
+        store=store, evaluations=(evaluation("hotpotqa", "beir", "multi_hop"), evaluation("nq", "beir"))
+    )
     folder.add_trial(trained("cosine"), lambda data_set, _: [0.25] if data_set == "nq" else [0.75])
     rows = collect(store, folder.record()).per_query.filter("is_main")
     found = sorted(rows.select("group", "data_set", "value").rows())

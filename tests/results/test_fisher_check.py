@@ -2,13 +2,13 @@
 
 import polars as pl
 import pytest
-from builders import SweepFolder, evaluation, failed, probe, probe_rows_of, small_sweep, trained, two_queries
+from builders import SweepFolder, evaluation, failed, probe, probe_rows_of, trained, two_queries
 
 from results.collect import collect
 from results.fisher_check import PROBE_MISSING, ROWS_MISSING, fisher_check
+from results.layout import probe_rows
 from results.predictions import PREDICTORS, predictions
 from results.rows import write_rows
-from results.layout import probe_rows
 from results.schemas import make_table
 from results.selection import SelectionError
 from results.store import open_store
@@ -177,12 +177,12 @@ def test_each_training_data_set_has_its_own_row(folder):
 def test_a_hyperparameter_axis_is_refused(folder):
     folder.add_trial(trained("qnorm", learning_rate=1e-4), two_queries((0.5, 0.4)))
     folder.add_trial(trained("qnorm", learning_rate=2e-4), two_queries((0.5, 0.4)))
-    with pytest.raises(SelectionError, match="--where learning_rate=0.0001"):
+    with pytest.raises(SelectionError, match=r"--where learning_rate=0\.0001"):
         check(folder)
 
 
-def test_the_small_sweep(tmp_path):
-    frame = check(small_sweep(open_store(str(tmp_path))))
+def test_the_small_sweep(small_folder):
+    frame = check(small_folder)
     assert frame.select("family", "init_regime", "call", "winner", "verdict").rows() == [
         ("minilm", "finetune", "qnorm", "qnorm", "hit"),
         ("minilm", "random", "qnorm", "dnorm", "miss"),

@@ -5,7 +5,7 @@ import random
 
 import polars as pl
 import pytest
-from builders import SweepFolder, evaluation, failed, small_sweep, trained, two_queries, untrained, untrained_queries
+from builders import SweepFolder, evaluation, failed, trained, two_queries, untrained, untrained_queries
 
 from results.collect import collect
 from results.gains import BASELINE_MISSING, ROWS_MISSING, UNTRAINED_MISSING, gains, start_similarity
@@ -51,8 +51,8 @@ def test_gain_of_the_studys_headline(folder):
     assert found["gain_ratio"] == pytest.approx(0.719, abs=5e-4)
 
 
-def test_rows_of_the_small_sweep(tmp_path):
-    frame = gains_of(small_sweep(open_store(str(tmp_path))))
+def test_rows_of_the_small_sweep(small_folder):
+    frame = gains_of(small_folder)
     found = row(frame, family="minilm", init_regime="finetune", group=OUT, kind="train", similarity="qnorm")
     assert found["score"] == pytest.approx(0.36)
     assert found["baseline_score"] == pytest.approx(0.30)
@@ -70,8 +70,8 @@ def test_rows_of_the_small_sweep(tmp_path):
     assert frame.select(pl.col(shown).null_count()).row(0) == (0, 0, 0, 0)
 
 
-def test_learnable_is_held_against_the_untrained_checkpoint_at_its_start(tmp_path):
-    frame = gains_of(small_sweep(open_store(str(tmp_path))))
+def test_learnable_is_held_against_the_untrained_checkpoint_at_its_start(small_folder):
+    frame = gains_of(small_folder)
     learnable = row(frame, init_regime="finetune", group=IN, kind="train", similarity="learnable")
     half = row(frame, init_regime="finetune", group=IN, kind="untrained", similarity="half")
     assert learnable["untrained_score"] == half["score"]
@@ -108,9 +108,7 @@ def test_against_plain_loops(tmp_path):
         return sum(numbers) / len(numbers)
 
     def score(family, similarity, group):
-        return mean(
-            mean(mean(values[family, similarity, seed][d]) for d in groups[group]) for seed in seeds
-        )
+        return mean(mean(mean(values[family, similarity, seed][d]) for d in groups[group]) for seed in seeds)
 
     frame = gains_of(folder)
     for family, similarity, group in itertools.product(families, similarities, groups):
@@ -259,9 +257,10 @@ def test_a_hyperparameter_axis_is_not_averaged_as_if_it_were_seeds(folder):
     assert found["score"] == pytest.approx(0.6)
 
 
-def test_a_choice_of_similarity_keeps_the_baseline_it_is_compared_with(tmp_path):
-    folder = small_sweep(open_store(str(tmp_path)))
-    frame = gains_of(folder, where={"similarity": "qnorm", "family": "minilm", "init_regime": "finetune", "kind": "train"})
+def test_a_choice_of_similarity_keeps_the_baseline_it_is_compared_with(small_folder):
+    frame = gains_of(
+        small_folder, where={"similarity": "qnorm", "family": "minilm", "init_regime": "finetune", "kind": "train"}
+    )
     assert frame["similarity"].unique().to_list() == ["qnorm"]
     assert frame["gain"].to_list() == pytest.approx([0.05, 0.06])
 

@@ -23,7 +23,6 @@ from trainers.data_sets.location import locate, stamp
 
 VERSION = 1
 _MIN_WORDS, _MAX_WORDS = 5, 80
-_DEV_PERCENT, _TEST_PERCENT = 10, 20  # hash of the actor below 10: dev, below 20: test, else train
 _SPLITS = ("train", "dev", "test")
 _ANNOTATED, _SAME_FAMILY = 2, 1
 # The package's cut may have gone through a citation, a link ('[APT28](ht...') or a tag.
@@ -74,9 +73,9 @@ def clean(text: str) -> str:
 
 
 def split_of(actor: str) -> str:
-    """The split that an actor (a STIX id) belongs to, by its hash."""
-    percent = int(hashlib.sha256(actor.encode()).hexdigest()[:8], 16) % 100
-    return "dev" if percent < _DEV_PERCENT else "test" if percent < _TEST_PERCENT else "train"
+    """The split that an actor (a STIX id) belongs to: by its hash, one tenth each to test and dev."""
+    tenth = int(hashlib.sha1(actor.encode(), usedforsecurity=False).hexdigest(), 16) % 10
+    return {0: "test", 1: "dev"}.get(tenth, "train")
 
 
 def _file(entry: DataSet, kind: str) -> Path:
@@ -117,9 +116,9 @@ def _leading_actor(relationships: list[Object]) -> Callable[[str], str]:
 
     for relationship in relationships:
         if relationship["relationship_type"] == "attributed-to":
-            first, second = sorted((leading(relationship["source_ref"]), leading(relationship["target_ref"])))
-            if first != second:
-                linked[second] = first
+            campaign, group = leading(relationship["source_ref"]), leading(relationship["target_ref"])
+            if campaign != group:
+                linked[campaign] = group
     return leading
 
 

@@ -1,0 +1,174 @@
+"""Whole sweeps as a user runs them: real processes, real kills, equal final tables."""
+
+import csv
+import io
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator_kills import kill_running_worker
+from results.rows import read_rows
+from results.store import open_store
+
+pytestmark = pytest.mark.slow
+
+
+def _table(sweep, name: str = "gains") -> list[dict[str, str]]:
+    done = sweep.command("tables", str(sweep.folder), name, "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    return list(csv.DictReader(io.StringIO(done.stdout)))
+
+
+def _checkpoints(sweep) -> dict[str, str]:
+    """Trial -> checkpoint hash."""
+    store = open_store(str(sweep.folder))
+    keys = [key for key in store.list("trials") if key.endswith("/trial.parquet")]
+    return {key.split("/")[1]: read_rows(store, key, "trials")["checkpoint_hash"][0].as_py() for key in keys}
+
+
+def _written(sweep) -> dict[str, float]:
+    """Every file of trials, probes and evaluations with the time it was written."""
+    folders = ("trials", "probes", "evaluations", "encodings")
+    files = [path for folder in folders for path in (sweep.folder / folder).rglob("*") if path.is_file()]
+    return {str(path): path.stat().st_mtime_ns for path in files}
+
+
+def test_a_sweep_runs_to_its_tables_and_a_second_run_trains_nothing(make_sweep):
+    sweep = make_sweep()
+    done = sweep.run()
+    assert done.returncode == 0, done.stdout + done.stderr + sweep.logs()
+    assert done.stderr == ""
+    assert "Gains against cosine" in done.stdout
+    assert "fisher" in done.stdout.lower()
+    assert f"densesweep ui {sweep.folder}" in done.stdout
+    rows = _table(sweep)
+    assert {row["similarity"] for row in rows if row["kind"] == "train"} == {"cosine", "qnorm"}
+    assert all(row["score"] for row in rows)
+    assert {status["state"] for status in sweep.statuses().values()} == {"finished"}
+    assert sweep.training_checkpoints() == []
+
+    before = _written(sweep)
+    again = sweep.run()
+    assert again.returncode == 0, again.stderr
+    assert "Nothing is left to run: 3 trials and 1 probes of 'tiny' are finished." in again.stdout
+    assert "Gains against cosine" in again.stdout
+    assert _written(sweep) == before
+
+
+def test_a_killed_driver_and_a_killed_worker_change_no_number(make_sweep):
+    undisturbed, disturbed = (make_sweep(name, training={"steps": 30}) for name in ("undisturbed", "disturbed"))
+    assert undisturbed.run().returncode == 0
+
+    driver = disturbed.start("run", disturbed.file.name)
+    disturbed.wait_for(lambda sweep: sweep.training_checkpoints())
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    assert len(_checkpoints(disturbed)) < 3, "killed too late to show anything"
+
+    driver = disturbed.start("run", disturbed.file.name)
+    disturbed.wait_for(lambda sweep: kill_running_worker(sweep.folder))
+    out, err = driver.communicate(timeout=180)
+    assert driver.returncode == 0, out + err + disturbed.logs()
+    assert max(status["attempt"] for status in disturbed.statuses().values()) > 1
+
+    assert _checkpoints(disturbed) == _checkpoints(undisturbed)
+    for name in ("gains", "fisher_check"):
+        assert _table(disturbed, name) == _table(undisturbed, name)
+
+
+def test_a_trial_alone_gives_what_it_gives_on_a_used_ray_worker(make_sweep):
+    sweep = make_sweep(axes={"similarity": ["cosine", "learnable", "dnorm"]})
+    assert sweep.run().returncode == 0
+    alone = sweep.folder.with_name("alone")
+    for trial in (sweep.folder / "trials").iterdir():
+        (alone / "trials" / trial.name).mkdir(parents=True)
+        for name in ("spec.json", "evaluations.json"):
+            shutil.copy(trial / name, alone / "trials" / trial.name / name)
+        command = [sys.executable, "-m", "trainers.trial", "--sweep", str(alone), trial.name]
+        subprocess.run(command, check=True, cwd=Path(__file__).parents[2])
+    ours, theirs = open_store(str(sweep.folder)), open_store(str(alone))
+    assert ours.list("evaluations") == theirs.list("evaluations")  # keyed by checkpoint hash
+    for key in theirs.list("evaluations"):
+        assert read_rows(ours, key, "per_query") == read_rows(theirs, key, "per_query")
+
+
+def test_a_worker_killed_once_too_often_is_recorded_and_the_others_finish(make_sweep):
+    sweep = make_sweep(resources={"retries": 0}, training={"steps": 30})
+    driver = sweep.start("run", sweep.file.name)
+    sweep.wait_for(lambda sweep: sweep.training_checkpoints() and kill_running_worker(sweep.folder))
+    out, err = driver.communicate(timeout=180)
+    assert driver.returncode == 1, out + err
+    statuses = sweep.statuses()
+    failed = [status for status in statuses.values() if status["state"] == "failed"]
+    assert len(failed) == 1
+    assert failed[0]["reason"].startswith("worker died")
+    assert sum(status["state"] == "finished" for status in statuses.values()) == 2
+    assert "INCOMPLETE" in out
+    refused = sweep.command("tables", str(sweep.folder), "gains")
+    assert refused.returncode == 2
+    assert "--allow-missing" in refused.stderr
+
+    again = sweep.run()  # what failed is run again, from where it was
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "INCOMPLETE" not in again.stdout
+
+
+def test_a_loss_that_is_not_finite_is_recorded_and_the_others_finish(make_sweep):
+    overflow = f"fixed({10**39})"  # beyond float32
+    sweep = make_sweep(include=[{"similarity": "dot", "scale": overflow}])
+    done = sweep.run()
+    assert done.returncode == 1, done.stdout + done.stderr
+    states = {title: status["state"] for title, status in sweep.statuses().items()}
+    assert states.pop("minilm-1l/finetune/dot/s0") == "failed"
+    assert set(states.values()) == {"finished"}
+    failed = sweep.statuses()["minilm-1l/finetune/dot/s0"]
+    assert "step 1" in failed["reason"]
+    assert "Traceback" in failed["error"]
+
+
+def test_a_sweep_whose_first_trials_all_fail_stops(make_sweep):
+    sweep = make_sweep(
+        axes={"scale": f"fixed({10**39})", "similarity": "dot", "seed": list(range(6))},
+        resources={"stop_after_failures": 2},
+    )
+    done = sweep.run()
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert len(sweep.statuses()) < 7
+
+
+def test_a_second_run_of_a_running_sweep_is_refused(make_sweep):
+    sweep = make_sweep(training={"steps": 200})
+    driver = sweep.start("run", sweep.file.name)
+    sweep.wait_for(lambda sweep: sweep.training_checkpoints())
+    second = sweep.run()
+    assert second.returncode == 2
+    assert "this sweep is running already" in second.stderr
+    assert second.stderr.count("\n") == 1
+    status = sweep.command("status", str(sweep.folder))
+    assert "is running" in status.stdout
+    driver.send_signal(signal.SIGINT)
+    out, err = driver.communicate(timeout=180)
+    assert driver.returncode == 130, out + err
+    assert "To go on where it stopped" in out
+    status = sweep.command("status", sweep.file.name)
+    assert "is not running" in status.stdout
+    assert "interrupted" in status.stdout
+
+
+def test_extending_a_finished_sweep_runs_only_what_is_missing(make_sweep):
+    sweep = make_sweep()
+    assert sweep.run().returncode == 0
+    before = _written(sweep)
+    text = sweep.file.read_text()
+    sweep.file.write_text(text.replace("- qnorm", "- qnorm\n  - dnorm").replace("in_domain: zoo", "in_domain: zoo\n    other: zoo/train"))
+    done = sweep.run()
+    assert done.returncode == 0, done.stdout + done.stderr
+    after = _written(sweep)
+    kept = {path for path in before if path.endswith(("trial.parquet", "per_query.parquet", "probes.parquet"))}
+    assert {path: after[path] for path in kept} == {path: before[path] for path in kept}
+    assert {row["group"] for row in _table(sweep)} == {"in_domain", "other"}
+    assert {row["similarity"] for row in _table(sweep) if row["kind"] == "train"} == {"cosine", "qnorm", "dnorm"}

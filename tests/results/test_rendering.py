@@ -1,0 +1,221 @@
+"""Rendering: golden files, CSV read back, LaTeX compiled, holes refused."""
+
+import io
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import polars as pl
+import pytest
+from builders import SweepFolder, evaluation, failed, trained, two_queries, untrained, untrained_queries
+from polars.testing import assert_frame_equal
+from rich.console import Console
+
+from results.collect import collect
+from results.rendering import FORMATS, export, latex, markdown, terminal
+from results.rendering.values import shown_rows
+from results.store import open_store
+from results.tables import TABLES, TableOptions
+from results.tables.table import Column, Table, TableHasHolesError
+
+GOLDEN = Path(__file__).parent / "golden"
+ENGINE = next((engine for engine in ("pdflatex", "lualatex", "xelatex") if shutil.which(engine)), None)
+SPECIAL = '50% of_a & b#1 $x$ ~y^2 \\end{z} <tag> |p| "q" `r` -- s--- [t] *u*'
+
+
+@pytest.fixture(scope="module")
+def with_holes(tmp_path_factory):
+    folder = SweepFolder(
+        store=open_store(str(tmp_path_factory.mktemp("holes"))),
+        evaluations=(evaluation("attack", "in_domain"), evaluation("pydoc_small", "out_of_domain")),
+    )
+    folder.add_trial(trained("cosine"), two_queries((0.5, 0.3)))
+    folder.plan_trial(trained("qnorm"), status=failed("loss is NaN at step 7"))
+    folder.add_trial(untrained(), untrained_queries((0.4, 0.2)))
+    return TABLES["gains"].build(collect(folder.store, folder.record()), TableOptions())
+
+
+def one_row(kind, value, decimals=2, upper=None):
+    column = Column(key="value", upper="upper" if upper is not None else None, header="x", kind=kind, decimals=decimals)
+    rows = pl.DataFrame({"value": [value], "upper": [upper]})
+    table = Table(name="t", title="t", columns=(column,), rows=rows)
+    return next(shown_rows(table)).cells[0].text
+
+
+def table_of(rows, **changes):
+    columns = tuple(Column(key=name, header=name) for name in rows.columns)
+    return Table(**{"name": "t", "title": "t", "columns": columns, "rows": rows, **changes})
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("name", ["gains", "fisher_check", "missing"])
+def test_golden_files(small, name, format_name):
+    """To accept a wanted change, write the new text into tests/results/golden/."""
+    for file_name, text in export(TABLES[name].build(small, TableOptions()), format_name).items():
+        assert text == (GOLDEN / file_name).read_text(), file_name
+
+
+def test_golden_files_cover_every_table():
+    assert {path.stem for path in GOLDEN.glob("*.md")} - {"gains_with_holes"} == set(TABLES)
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_a_table_with_holes_is_refused_and_lists_them(with_holes, format_name):
+    with pytest.raises(TableHasHolesError, match=r"qnorm/s0: whole trial: failed: loss is NaN at step 7"):
+        export(with_holes, format_name)
+    with pytest.raises(TableHasHolesError, match="--allow-missing"):
+        terminal.render(with_holes)
+
+
+def test_allowed_holes_are_dashes_with_a_footnote(with_holes):
+    text = export(with_holes, "md", allow_missing=True)["gains.md"]
+    assert text == (GOLDEN / "gains_with_holes.md").read_text()
+    assert re.search(r"\| qnorm +\| +– \| +– \| +– \|", text)
+    assert "INCOMPLETE" in text
+    fragment = export(with_holes, "latex", allow_missing=True)["gains.tex"]
+    assert "qnorm & -- & -- & --" in fragment
+    assert "INCOMPLETE" in fragment
+    frame = pl.read_csv(export(with_holes, "csv", allow_missing=True)["gains.csv"].encode())
+    assert frame.filter(pl.col("label") == "qnorm")["score"].to_list() == [None, None]
+
+
+@pytest.mark.parametrize("name", ["gains", "fisher_check"])
+def test_csv_read_back_by_polars_equals_the_rows(small, name):
+    table = TABLES[name].build(small, TableOptions())
+    text = export(table, "csv")[f"{name}.csv"]
+    assert_frame_equal(pl.read_csv(text.encode(), schema=table.rows.schema), table.rows, check_exact=True)
+    known = [column for column in table.rows.columns if table.rows[column].null_count() < table.rows.height]
+    inferred = pl.read_csv(text.encode(), infer_schema_length=None).select(known)
+    assert_frame_equal(inferred, table.rows.select(known), check_exact=True, check_dtypes=False)
+
+
+def test_csv_keeps_quotes_commas_and_every_digit():
+    rows = pl.DataFrame({"text": ['a "b", c', "two\nlines"], "value": [0.1 + 0.2, 1e-17]})
+    assert_frame_equal(pl.read_csv(export(table_of(rows), "csv")["t.csv"].encode()), rows, check_exact=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("score", 0.12345), "12.35"),
+        (("score", 0.0), "0.00"),
+        (("points", 0.0533), "+5.33"),
+        (("points", -0.0533), "-5.33"),
+        (("points", -0.00001), "0.00"),
+        (("percent", 0.7193, 1), "+71.9"),
+        (("count", 3), "3"),
+        (("range", -0.2, 2, 0.1), "-0.20 to 0.10"),
+        (("range", 2.001, 2, 2.002), "2.00"),
+        (("interval", -0.0001, 2, 0.1), "[0.00, 0.10]"),
+        (("score", None), None),
+        (("score", float("nan")), None),
+        (("interval", 0.1, 2, float("inf")), None),
+    ],
+)
+def test_values(arguments, text):
+    assert one_row(*arguments) == text
+
+
+def test_best_and_second_are_marked_in_each_block(small):
+    table = TABLES["gains"].build(small, TableOptions(where={"init_regime": "finetune"}))
+    text = export(table, "md")["gains.md"]
+    assert re.findall(r"\*\*([\d.]+)\*\*", text) == ["55.00", "36.00", "36.00"]  # a tie out of domain
+    assert re.findall(r"(?<!\*)\*([\d.]+)\*(?!\*)", text) == ["54.00", "33.00"]
+    fragment = export(table, "latex")["gains.tex"]
+    assert re.findall(r"\\textbf\{([\d.]+)\}", fragment) == ["55.00", "36.00", "36.00"]
+    assert re.findall(r"\\underline\{([\d.]+)\}", fragment) == ["54.00", "33.00"]
+    assert fragment.count(r"\midrule") == 2
+
+
+def test_markdown_escapes_what_would_be_markup():
+    text = markdown.render(table_of(pl.DataFrame({"name": ["a|b", "_x_", "in_domain", "<b>", "*y*", "two\nlines"]})))
+    cells = [line.strip("| ").strip() for line in text.splitlines()[4:]]
+    assert cells == [r"a\|b", r"\_x\_", "in_domain", r"\<b\>", r"\*y\*", "two lines"]
+
+
+def test_markdown_rows_have_one_width(small):
+    text = export(TABLES["gains"].build(small, TableOptions()), "md")["gains.md"]
+    assert len({len(line) for line in text.splitlines() if line.startswith("|")}) == 1
+
+
+@pytest.mark.parametrize("name", ["gains", "fisher_check", "missing"])
+def test_terminal_shows_every_row(small, name):
+    table = TABLES[name].build(small, TableOptions())
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(terminal.render(table))
+    text = console.export_text()
+    assert table.title in text
+    for row in shown_rows(table):
+        assert all(cell.text is None or cell.text in text for cell in row.cells)
+
+
+def test_terminal_takes_names_as_they_are():
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(terminal.render(table_of(pl.DataFrame({"name": ["[bold]x[/bold]"]}), notes=("[red]n",))))
+    assert "[bold]x[/bold]" in console.export_text(clear=False)
+    assert "[red]n" in console.export_text()
+
+
+def special_table():
+    rows = pl.DataFrame({"name": [SPECIAL, "[first cell]", "*star"], SPECIAL: ["a", "b", "c"]})
+    return table_of(rows, title=SPECIAL, notes=(SPECIAL,))
+
+
+def compiled(folder, text):
+    """Compile a document and give its log."""
+    (folder / "document.tex").write_text(text)
+    command = [ENGINE, "-interaction=nonstopmode", "-halt-on-error", "document.tex"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=120)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert (folder / "document.pdf").read_bytes().startswith(b"%PDF")
+    return done.stdout
+
+
+needs_latex = pytest.mark.skipif(ENGINE is None, reason="no LaTeX engine (pdflatex, lualatex, xelatex) is installed")
+
+
+@needs_latex
+@pytest.mark.parametrize("name", ["gains", "fisher_check", "missing"])
+def test_latex_compiles_alone(small, tmp_path, name):
+    log = compiled(tmp_path, export(TABLES[name].build(small, TableOptions()), "latex")[f"{name}_document.tex"])
+    assert "Overfull" not in log
+
+
+@needs_latex
+def test_latex_compiles_by_input_with_booktabs_alone(small, tmp_path):
+    fragment = export(TABLES["gains"].build(small, TableOptions()), "latex")["gains.tex"]
+    (tmp_path / "gains.tex").write_text(fragment)
+    compiled(
+        tmp_path,
+        r"\documentclass{article}\usepackage{booktabs}\begin{document}"
+        r"Table~\ref{tab:gains}.\input{gains}\end{document}",
+    )
+
+
+@needs_latex
+def test_latex_with_holes_compiles(with_holes, tmp_path):
+    compiled(tmp_path, export(with_holes, "latex", allow_missing=True)["gains_document.tex"])
+
+
+@needs_latex
+@pytest.mark.skipif(shutil.which("pdftotext") is None, reason="pdftotext (poppler-utils) is not installed")
+def test_special_characters_show_as_themselves(tmp_path):
+    compiled(tmp_path, latex.render_document(special_table()))
+    shown = subprocess.run(["pdftotext", "-layout", "document.pdf", "-"], cwd=tmp_path, capture_output=True, text=True)
+    # The underscore is drawn as a rule, and tilde and caret as accents, which are no characters in the PDF.
+    for part in ("50% of", "& b#1", "$x$", "\\end{z}", "<tag>", "|p|", "--", "[first cell]", "*star"):
+        assert part in shown.stdout
+
+
+@needs_latex
+def test_special_characters_compile(tmp_path):
+    compiled(tmp_path, latex.render_document(special_table()))
+
+
+def test_latex_escapes():
+    assert latex.escape("% _ & # $ ~ ^ \\ { }") == (
+        r"\% \_ \& \# \$ \textasciitilde{} \textasciicircum{} \textbackslash{} \{ \}"
+    )
+    assert latex.escape("a--b---c") == "a-{}-b-{}-{}-c"
+    assert latex.escape("two\nlines") == "two lines"

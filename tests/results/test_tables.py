@@ -1,0 +1,175 @@
+"""Tables from collected rows: what they show, what they say about themselves, and which holes they own up to."""
+
+import polars as pl
+import pytest
+from builders import (
+    SweepFolder,
+    evaluation,
+    failed,
+    probe,
+    trained,
+    two_queries,
+    untrained,
+    untrained_queries,
+)
+
+from results.collect import collect
+from results.layout import LeftOut
+from results.store import open_store
+from results.tables import TABLES, TableOptions
+
+
+@pytest.fixture
+def store(tmp_path):
+    return open_store(str(tmp_path / "sweep"))
+
+
+@pytest.fixture
+def folder(store):
+    evaluations = (evaluation("attack", "in_domain"), evaluation("pydoc_small", "out_of_domain"))
+    return SweepFolder(store=store, evaluations=evaluations)
+
+
+def build(folder, name, **options):
+    return TABLES[name].build(collect(folder.store, folder.record()), TableOptions(**options))
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_shows_columns_that_its_rows_have_and_names_itself(small, name):
+    table = TABLES[name].build(small, TableOptions())
+    shown = {column.key for column in table.columns} | {column.upper for column in table.columns if column.upper}
+    assert shown <= set(table.rows.columns)
+    assert set(table.block) <= set(table.rows.columns)
+    assert table.name == name
+    assert table.notes
+    assert table.holes == ()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_stands_a_failed_sweep(folder, name):
+    for similarity in ("cosine", "qnorm", "dnorm"):
+        folder.plan_trial(trained(similarity), status=failed("out of memory"))
+    folder.plan_trial(untrained())
+    folder.fail_probe(probe(), "out of memory")
+    table = build(folder, name)
+    assert table.rows.height > 0
+    assert name == "missing" or any("out of memory" in hole for hole in table.holes)
+
+
+def test_no_cell_of_the_gain_table_of_a_whole_sweep_is_empty(small):
+    table = TABLES["gains"].build(small, TableOptions())
+    keys = [column.key for column in table.columns]
+    assert table.rows.select(pl.col(keys).null_count()).row(0) == (0,) * len(keys)
+
+
+def test_the_gain_table_shows_the_untrained_checkpoint_first_in_each_block(small):
+    rows = TABLES["gains"].build(small, TableOptions()).rows
+    blocks = rows.group_by(["model", "init_regime", "group"], maintain_order=True).agg("label")
+    assert blocks["label"][0].to_list() == ["untrained (cosine)", "cosine", "dot", "qnorm", "dnorm", "learnable"]
+    assert {labels[0] for labels in blocks["label"]} == {"untrained (cosine)"}
+    assert blocks["model"].unique(maintain_order=True).to_list() == ["minilm-3l", "smollm2-2l"]
+
+
+def test_the_gain_table_names_its_formula_baseline_training_and_seeds(small):
+    notes = " ".join(TABLES["gains"].build(small, TableOptions()).notes)
+    for said in (
+        "ratio_of_means",
+        "against cosine",
+        "Trained on attack",
+        "fixed(20)",
+        "One seed",
+        "learnable starts at half",
+    ):
+        assert said in notes
+    assert "out_of_domain: pydoc_small" in notes
+
+
+def test_more_seeds_are_not_called_one(folder):
+    for seed in (0, 1):
+        folder.add_trial(trained("cosine", seed=seed), two_queries((0.5, 0.3)))
+    folder.add_trial(untrained(), untrained_queries((0.4, 0.2)))
+    table = build(folder, "gains")
+    assert not any("One seed" in note for note in table.notes)
+    assert table.rows.filter(pl.col("kind") == "train")["num_seeds"].to_list() == [2, 2]
+
+
+def test_missing_trials_are_holes_of_the_gain_table_and_missing_probes_are_not(folder):
+    folder.add_trial(trained("cosine"), two_queries((0.5, 0.3)))
+    folder.plan_trial(trained("qnorm"), status=failed("out of memory"))
+    folder.add_trial(untrained(), untrained_queries((0.4, 0.2)))
+    folder.fail_probe(probe(), "killed")
+    assert build(folder, "gains").holes == ("minilm-3l/finetune/qnorm/s0: whole trial: failed: out of memory",)
+
+
+def test_a_hole_of_a_trial_that_was_not_chosen_is_none(folder):
+    folder.add_trial(trained("cosine"), two_queries((0.5, 0.3)))
+    folder.add_trial(untrained(), untrained_queries((0.4, 0.2)))
+    folder.plan_trial(trained("cosine", family="bert"))
+    assert len(build(folder, "gains").holes) == 1
+    assert build(folder, "gains", where={"family": "minilm"}).holes == ()
+
+
+def test_a_trial_without_known_cell_is_always_a_hole(folder):
+    folder.add_trial(trained("cosine"), two_queries((0.5, 0.3)))
+    folder.add_trial(untrained(), untrained_queries((0.4, 0.2)))
+    folder.plan_trial(trained("qnorm"), with_spec=False)
+    assert build(folder, "gains").holes == ("minilm-3l/finetune/qnorm/s0: whole trial: not started",)
+
+
+def test_a_gain_that_cannot_be_computed_is_a_hole_with_its_reason(folder):
+    folder.add_trial(trained("cosine", seed=0), two_queries((0.5, 0.3)))
+    folder.add_trial(trained("cosine", seed=1), two_queries((0.5, 0.3)))
+    folder.add_trial(trained("qnorm", seed=0), two_queries((0.5, 0.3)))
+    folder.add_trial(untrained(), untrained_queries((0.4, 0.2)))
+    assert build(folder, "gains").holes == (
+        "minilm-3l/finetune/qnorm on in_domain: its seeds are not those of the baseline",
+        "minilm-3l/finetune/qnorm on out_of_domain: its seeds are not those of the baseline",
+    )
+
+
+def test_holes_of_the_fisher_check(folder):
+    folder.add_trial(trained("qnorm"), two_queries((0.5, 0.3)))
+    folder.plan_trial(trained("dnorm"), status=failed("out of memory"))
+    folder.plan_trial(trained("cosine"), status=failed("no side of the check"))
+    folder.fail_probe(probe(), "killed")
+    assert build(folder, "fisher_check").holes == (
+        "minilm-3l/finetune/dnorm/s0: whole trial: failed: out of memory",
+        "probe minilm-3l/finetune: whole probe: failed: killed",
+    )
+
+
+def test_a_cell_that_was_not_run_is_no_hole(folder):
+    folder.add_trial(trained("qnorm"), two_queries((0.5, 0.3)))
+    folder.add_probe(probe(), {16: -0.2})
+    table = build(folder, "fisher_check")
+    assert table.holes == ()
+    assert any(note.startswith("Not run") for note in table.notes)
+
+
+def test_several_training_data_sets_become_a_column_of_the_fisher_check(folder):
+    for data in ("attack", "conala"):
+        folder.add_trial(trained("qnorm", data=data), two_queries((0.5, 0.3)))
+        folder.add_trial(trained("dnorm", data=data), two_queries((0.5, 0.2)))
+        folder.add_probe(probe(data=data), {16: -0.2})
+    assert "training data" in [column.header for column in build(folder, "fisher_check").columns]
+    chosen = build(folder, "fisher_check", where={"training_data": "attack"})
+    assert "training data" not in [column.header for column in chosen.columns]
+
+
+def test_the_missing_table_lists_what_is_missing_and_what_was_left_out(folder):
+    folder.left_out = (LeftOut(title="smollm2/finetune", reason="'finetune' needs a retriever checkpoint"),)
+    folder.plan_trial(trained("qnorm"), status=failed("out of memory"))
+    table = build(folder, "missing")
+    assert table.rows.rows() == [
+        ("minilm-3l/finetune/qnorm/s0", "whole trial", "failed: out of memory"),
+        ("smollm2/finetune", "left out of the sweep", "'finetune' needs a retriever checkpoint"),
+    ]
+    assert table.holes == ()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_mixed_versions_are_noted(folder, name):
+    for similarity, version in (("cosine", "2.13.0"), ("qnorm", "2.12.0"), ("dnorm", "2.13.0")):
+        folder.add_trial(trained(similarity), two_queries((0.5, 0.3)), packages={"torch": version})
+    folder.add_trial(untrained(), untrained_queries((0.4, 0.2)))
+    assert any("different versions of torch" in note for note in build(folder, name).notes)

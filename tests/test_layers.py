@@ -1,0 +1,51 @@
+"""The layers of DESIGN: a lower package never imports a higher one, and a framework lives in few modules."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parent.parent
+PACKAGES = ("search_spaces", "results", "trainers", "orchestrator")
+HOMES = {
+    "mlflow": {"orchestrator/mlflow_runs.py"},
+    "ray": {"orchestrator"},
+    "faiss": {"trainers/search.py", "trainers/threads.py"},
+    "accelerate": {"trainers/accelerators.py", "trainers/stepping.py"},
+    "transformers": {"trainers/backbones.py", "trainers/gguf_conversion.py"},
+    "torch": {"trainers"},
+    "typer": {"orchestrator/cli.py"},
+}
+
+
+def test_import_contracts_hold():
+    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"]
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broken" in done.stdout
+
+
+def imported(file):
+    """Top-level names of all modules that a file imports, anywhere in it."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+@pytest.mark.parametrize("framework", sorted(HOMES))
+def test_a_framework_lives_in_few_modules(framework):
+    users = {
+        file.relative_to(PROJECT)
+        for package in PACKAGES
+        for file in (PROJECT / package).rglob("*.py")
+        if framework in set(imported(file))
+    }
+    strangers = {user.as_posix() for user in users if not HOMES[framework] & {user.as_posix(), *map(str, user.parents)}}
+    assert not strangers
+    assert users, f"no module imports {framework}: the list of its homes is stale"
