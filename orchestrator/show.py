@@ -10,10 +10,11 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from results.collect import Collected, collect
+from results.collect import Collected, ContradictingRowsError, collect
 from results.layout import SWEEP_RECORD, Status, SweepRecord, from_bytes, probe_prefix, status_key, trial_prefix
 from results.locks import is_held
 from results.rendering import export, terminal
+from results.schemas import SchemaError
 from results.selection import SelectionError
 from results.store import Store, open_existing_store
 from results.tables import TABLES
@@ -122,7 +123,7 @@ def _state(status: Status | None, running: bool) -> str:
 
 def print_results(store: Store, record: SweepRecord, console: Console, *, allow_missing: bool) -> None:
     """The gain table, the Fisher check, what is missing, and how to see more."""
-    collected = collect(store, record)
+    collected = _collected(store, record)
     names = [*_AFTER_A_RUN, *(["missing"] if collected.missing else [])]
     for name in names:
         try:
@@ -136,13 +137,20 @@ def print_results(store: Store, record: SweepRecord, console: Console, *, allow_
     console.print(f"Runs in the MLflow UI: densesweep ui {store.uri}", markup=False, soft_wrap=True)
 
 
+def _collected(store: Store, record: SweepRecord) -> Collected:
+    try:
+        return collect(store, record)
+    except (ContradictingRowsError, SchemaError) as error:
+        raise InputError([Problem(where=store.uri, key="", message=str(error))]) from error
+
+
 def write_tables(store: Store, record: SweepRecord, request: TablesRequest) -> None:
     """Print or write the tables asked for.
 
     Raises:
         InputError: no such table, a choice that cannot be made, or a table with holes that are not allowed.
     """
-    collected = collect(store, record)
+    collected = _collected(store, record)
     options = TableOptions(where=_choices(request.where), pool=request.pool)
     for warning in collected.warnings:
         print(f"warning: {warning}", file=sys.stderr)
@@ -187,7 +195,7 @@ def _write(files: Mapping[str, str], output: Path | None) -> None:
 
 def export_all(store: Store, record: SweepRecord) -> Exported:
     """Every table in every format, holes marked, with the headline gains; also written under `tables/`."""
-    collected = collect(store, record)
+    collected = _collected(store, record)
     files: dict[str, str] = {}
     for name in TABLES:
         try:

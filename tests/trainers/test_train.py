@@ -110,8 +110,12 @@ def test_training_is_the_plain_loop_written_out(spec, data, make_spec, tiny_bert
         saved = load_checkpoint(folder)
     assert (saved.similarity.gamma_q, saved.similarity.gamma_d) == result.gammas
     assert saved.scale == trial.scale
-    for (name, ours), theirs in zip(saved.encoder.named_parameters(), encoder.parameters(), strict=True):
-        assert torch.allclose(ours, theirs, atol=2e-4), name
+    start = dict(start_encoder(trial.encoder, None).named_parameters())
+    ours = dict(saved.encoder.named_parameters())
+    for name, theirs in encoder.named_parameters():
+        # Attention does not depend on the bias of its keys: Adam turns the rounding of their gradient into steps.
+        if not name.endswith("key.bias"):
+            assert torch.dist(ours[name], theirs) <= 0.01 * torch.dist(start[name], theirs), name
 
 
 def test_weights_without_a_gradient_stay_as_they_were(spec, tmp_path):
