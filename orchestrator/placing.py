@@ -10,6 +10,7 @@ from typing import Any
 import ray
 from ray import tune
 from ray.tune import Callback, Stopper
+from ray.tune.stopper import NoopStopper
 
 from orchestrator.events import Ended, Listener, Retried, Started
 from orchestrator.interrupt import Interrupt
@@ -112,6 +113,10 @@ class _Watcher(Callback):
         self.num_finished = 0
         self.num_failed = 0
 
+    def __reduce__(self) -> tuple[type[Callback], tuple[()]]:
+        """Tune pickles its callbacks to restore an experiment, which is never done: the sweep folder is the truth."""
+        return Callback, ()
+
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A worker has it."""
         self._listener(Started(key=trial.config["trial_id"]))
@@ -148,6 +153,10 @@ class _Stop(Stopper):
         self._interrupt = interrupt
         self._watcher = watcher
         self._stop_after_failures = stop_after_failures
+
+    def __reduce__(self) -> tuple[type[Stopper], tuple[()]]:
+        """As that of `_Watcher`."""
+        return NoopStopper, ()
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Never ends a single trial."""

@@ -1,27 +1,24 @@
 """Run one trial of a sweep folder alone, without Ray: `python -m trainers.trial --sweep FOLDER TRIAL_ID`."""
 
 import argparse
-import json
 import os
-import platform
 import socket
 import sys
 import time
 from collections.abc import Sequence
-from importlib import metadata
 
 from results import layout
 from results.layout import Status
 from results.store import LockedError, Store, open_existing_store
 from search_spaces.problems import InputError, Problem, unknown_name
 from trainers.history import StepReport
+from trainers.provenance import provenance
 from trainers.resume import CheckpointPolicy
 from trainers.trial import Hooks, run_planned_trial
 
 _SWEEP_LOCK = "sweep"  # the driver's: a sweep is run by it, or trial by trial, never by both
 _STALE_AFTER_S = 30.0
 _SHOW_EVERY_S = 1.0
-_PACKAGES = ("accelerate", "faiss-cpu", "numpy", "safetensors", "tokenizers", "torch", "transformers")
 EXIT_OK, EXIT_FAILED, EXIT_INPUT = 0, 1, 2
 
 
@@ -64,7 +61,7 @@ def run_alone(sweep: str, trial_id: str, checkpoint_policy: CheckpointPolicy) ->
             store=store,
             hooks=Hooks(report=_Printed(), enter_phase=print, verify=lock.verify),
             checkpoint_policy=checkpoint_policy,
-            provenance_json=_provenance(),
+            provenance_json=provenance().to_json(),
         )
     finally:
         lock.release()
@@ -92,8 +89,3 @@ def _check_planned(store: Store, sweep: str, trial_id: str) -> None:
 
 def _refused(sweep: str, message: str) -> InputError:
     return InputError([Problem(where=sweep, key="", message=message)])
-
-
-def _provenance() -> str:
-    packages = {name: metadata.version(name) for name in _PACKAGES}
-    return json.dumps({"python": platform.python_version(), "packages": packages}, sort_keys=True)

@@ -19,7 +19,7 @@ def trained_similarity(
 
 
 def score_similarities(similarity: SimilaritySpec | None, evaluation: EvaluationSpec) -> tuple[SimilaritySpec, ...]:
-    """What a checkpoint is scored with: its own similarity; where 'all' is asked for, or it has none, every fixed one."""
+    """What a checkpoint is scored with: its own similarity; every fixed one where it has none, or 'all' is asked."""
     own = (similarity,) if similarity else ()
     if similarity and evaluation.score_similarities == "own":
         return own

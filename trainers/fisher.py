@@ -36,7 +36,7 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Pool:
-    """Queries and the candidates they share: slot i holds the positive of query i, as in a batch without hard negatives.
+    """Queries and the candidates that they share, as in a batch without hard negatives: slot i holds query i's positive.
 
     `document_D` numbers the documents, since one document may stand in several slots; `masked_QD` is true where a slot
     is no candidate of a query (another relevant document of it).
@@ -48,12 +48,12 @@ class Pool:
     masked_QD: Tensor
 
 
-def probabilities(pool: Pool, point: Point) -> Tensor:
-    """The softmax of each query over its candidates, float64 [Q, D]; 0 at masked slots."""
+def log_probabilities(pool: Pool, point: Point) -> Tensor:
+    """The log-softmax (nats) of each query over its candidates, float64 [Q, D]; -inf at masked slots."""
     query_QH = pool.query_QH.double() / _norms(pool.query_QH) ** point.gamma_q
     document_DH = pool.document_DH.double() / _norms(pool.document_DH) ** point.gamma_d
     logits_QD = point.scale * (query_QH @ document_DH.T)
-    return logits_QD.masked_fill(pool.masked_QD, -torch.inf).softmax(dim=1)
+    return logits_QD.masked_fill(pool.masked_QD, -torch.inf).log_softmax(dim=1)
 
 
 def query_gradients(query_QH: Tensor, document_DH: Tensor, point: Point, basis_HR: Tensor) -> Tensor:
@@ -92,7 +92,9 @@ def document_fisher(pool: Pool, p_QD: Tensor, point: Point, basis_HR: Tensor) ->
         others_QD = (1 - p_QD @ same_DD).clamp(min=0)  # rounding may leave a saturated one below 0
         return gradients_QDR * (p_QD * others_QD).sqrt().unsqueeze(2)
 
-    return _summed(pool, p_QD, lambda query_QH: document_gradients(query_QH, pool.document_DH, point, basis_HR), weighted)
+    return _summed(
+        pool, p_QD, lambda query_QH: document_gradients(query_QH, pool.document_DH, point, basis_HR), weighted
+    )
 
 
 def _norms(vectors_NH: Tensor) -> Tensor:
@@ -101,7 +103,7 @@ def _norms(vectors_NH: Tensor) -> Tensor:
 
 
 def _gradients(own_NH: Tensor, other_MH: Tensor, gamma: float, scale: float, basis_HR: Tensor) -> Tensor:
-    """Gradients of scale * own.other / |own|^gamma by `own`, on the basis [N, M, R]. I - gamma u u^T is never formed."""
+    """Gradients of scale * own.other / |own|^gamma by `own`, on the basis [N, M, R], without forming I - gamma u u^T."""
     norm_N1 = _norms(own_NH)
     unit_NH = own_NH / norm_N1
     along_NM1 = (unit_NH @ other_MH.T).unsqueeze(2)

@@ -4,21 +4,19 @@ What happens is in the trial's status record; a failure is recorded there with i
 or alone (`python -m trainers.trial --sweep FOLDER TRIAL_ID`), with the same result to the last bit.
 """
 
-import os
-import socket
-import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
 
 from results import layout
 from results.layout import Status
-from results.rows import write_rows
+from results.rows import read_rows, write_rows
 from results.store import LostLockError, Store
 from search_spaces.identity import trial_id as identity_of
 from search_spaces.specs import EvaluationSpec, TrialSpec, from_json, to_json
-from trainers.checkpoints import checkpoint_hash, save_checkpoint
-from trainers.failures import reason_of
+from trainers.attempts import Attempt
+from trainers.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoint
+from trainers.evaluate import evaluate
+from trainers.evaluations import missing_evaluations, trained_similarity
 from trainers.history import Report, history_row
 from trainers.init_regimes import start_encoder
 from trainers.resume import CheckpointPolicy, remove_training_checkpoints
@@ -71,7 +69,8 @@ def run_trial(
     key = identity_of(spec)
     hooks.verify()
     store.write(layout.spec_key(layout.trial_prefix(key)), to_json(spec).encode())
-    running = _write_status(store, key, _started(store, key), hooks)
+    attempt = Attempt(store=store, prefix=layout.trial_prefix(key), verify=hooks.verify)
+    running = attempt.start()
     try:
         set_threads(spec.threads)
         if not store.exists(layout.trial_rows(key)):
@@ -82,9 +81,8 @@ def run_trial(
     except LostLockError:
         raise
     except Exception as error:  # noqa: BLE001 - the boundary where a trial's failure becomes its status
-        failed = replace(running, state="failed", reason=reason_of(error), error=traceback.format_exc())
-        return _write_status(store, key, replace(failed, finished_at=_now()), hooks)
-    return _write_status(store, key, replace(running, state="finished", finished_at=_now()), hooks)
+        return attempt.fail(error, running)
+    return attempt.finish()
 
 
 def run_planned_trial(
@@ -115,9 +113,7 @@ def _make_checkpoint(
         _publish_untrained(spec, store, hooks)
     else:
         hooks.enter_phase("training")
-        result = train(
-            spec, store=store, report=hooks.report, verify=hooks.verify, checkpoint_policy=checkpoint_policy
-        )
+        result = train(spec, store=store, report=hooks.report, verify=hooks.verify, checkpoint_policy=checkpoint_policy)
         hooks.verify()
         write_rows(store, layout.history_rows(key), "history", [history_row(key, n) for n in result.history])
     with store.get_folder(layout.checkpoint_prefix(key)) as folder:
@@ -136,22 +132,20 @@ def _publish_untrained(spec: TrialSpec, store: Store, hooks: Hooks) -> None:
     )
 
 
-def _started(store: Store, key: str) -> Status:
-    """The status of a new attempt."""
-    status_key = layout.status_key(layout.trial_prefix(key))
-    attempt = layout.from_bytes(Status, store.read(status_key)).attempt + 1 if store.exists(status_key) else 1
-    owner = f"{socket.gethostname()}:{os.getpid()}"
-    return Status(state="running", started_at=_now(), attempt=attempt, owner=owner)
-
-
-def _write_status(store: Store, key: str, status: Status, hooks: Hooks) -> Status:
-    hooks.verify()
-    store.write(layout.status_key(layout.trial_prefix(key)), layout.to_bytes(status))
-    return status
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def _evaluate_missing(spec: TrialSpec, evaluations: Sequence[EvaluationSpec], store: Store, hooks: Hooks) -> None:
+    """Score the trial's checkpoint on every data set and with every similarity whose rows are not there."""
+    key = identity_of(spec)
+    [row] = read_rows(store, layout.trial_rows(key), "trials").to_pylist()
+    similarity = trained_similarity(spec.similarity, row["gamma_q"], row["gamma_d"])
+    missing = {e: missing_evaluations(row["checkpoint_hash"], similarity, e, store) for e in evaluations}
+    if not any(missing.values()):
+        return
+    with store.get_folder(layout.checkpoint_prefix(key)) as folder:
+        encoder = load_checkpoint(folder).encoder.to("cuda" if spec.device == "gpu" else "cpu")
+        for evaluation, similarities in missing.items():
+            if similarities:
+                hooks.enter_phase(f"evaluating {evaluation.data.name}")
+                evaluate(folder, evaluation, similarities, store=store, encoder=encoder, verify=hooks.verify)
 
 
 if __name__ == "__main__":

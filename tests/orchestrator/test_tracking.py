@@ -339,13 +339,18 @@ def test_syncing_again_writes_nothing(store):
         finally:
             connection.close()
 
-    first = numbers()
+    def written():
+        return {path: path.stat().st_mtime_ns for path in database.parent.rglob("*.parquet")}
+
+    first, first_written = numbers(), written()
     assert len(first) > 2 * NUM_STEPS * len(STEP_COLUMNS)
     again = open_tracking(store)
     again.sync()
     again.finish(trial_id(COSINE))
     close(again)
     assert numbers() == first
+    assert written() == first_written
+    assert len(first_written) == 3 * 3 + 2 + 1  # trial and two evaluations each, two histories, one probe
 
 
 DRIVER_THAT_DIES = """

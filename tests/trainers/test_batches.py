@@ -14,9 +14,14 @@ def one_positive_each(num_pairs):
 def several_positives(seed=0, num_queries=30, num_documents=20, num_pairs=150):
     """Queries of very different numbers of positives: the first has one with each document."""
     generator = np.random.default_rng(seed)
-    drawn = {(int(q), int(d)) for q, d in zip(
-        generator.integers(num_queries, size=num_pairs), generator.integers(num_documents, size=num_pairs), strict=True
-    )}
+    drawn = {
+        (int(q), int(d))
+        for q, d in zip(
+            generator.integers(num_queries, size=num_pairs),
+            generator.integers(num_documents, size=num_pairs),
+            strict=True,
+        )
+    }
     drawn |= {(0, d) for d in range(num_documents)} | {(q, 0) for q in range(num_queries)}
     return pairs_of_texts([(f"q{q}", f"d{d}") for q, d in sorted(drawn)])
 

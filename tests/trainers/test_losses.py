@@ -65,7 +65,9 @@ def test_a_masked_document_does_not_matter_to_its_query():
 
 def test_a_query_without_any_negative_left_has_loss_zero():
     query, document = embeddings()
-    all_others = mask(*((row, column) for row in range(NUM_QUERIES) for column in range(NUM_DOCUMENTS) if row != column))
+    all_others = mask(
+        *((row, column) for row in range(NUM_QUERIES) for column in range(NUM_DOCUMENTS) if row != column)
+    )
     loss = info_nce(query, document, masked_QD=all_others, gammas=(1.0, 0.0), scale=20.0).loss
     loss.backward()
     assert loss.item() == 0
@@ -90,7 +92,10 @@ def test_trained_exponents_get_the_gradient_of_the_formula():
     info_nce(query, document, masked_QD=mask(), gammas=gammas, scale=1.0).loss.backward()
     step = 1e-5
     ups = [oracle(query, document, mask(), 0.4 + step, 0.6, 1.0), oracle(query, document, mask(), 0.4, 0.6 + step, 1.0)]
-    downs = [oracle(query, document, mask(), 0.4 - step, 0.6, 1.0), oracle(query, document, mask(), 0.4, 0.6 - step, 1.0)]
+    downs = [
+        oracle(query, document, mask(), 0.4 - step, 0.6, 1.0),
+        oracle(query, document, mask(), 0.4, 0.6 - step, 1.0),
+    ]
     for gamma, up, down in zip(gammas, ups, downs, strict=True):
         assert gamma.grad.item() == pytest.approx((up - down) / (2 * step), rel=1e-3)
 
@@ -98,7 +103,10 @@ def test_trained_exponents_get_the_gradient_of_the_formula():
 def test_norms_are_those_of_the_raw_embeddings():
     query, document = embeddings()
     norms = info_nce(query, document, masked_QD=mask(), gammas=(1.0, 1.0), scale=20.0).norms
-    for side, mean, std in ((query, norms.query_mean, norms.query_std), (document, norms.document_mean, norms.document_std)):
+    for side, mean, std in (
+        (query, norms.query_mean, norms.query_std),
+        (document, norms.document_mean, norms.document_std),
+    ):
         lengths = [math.hypot(*row) for row in side.tolist()]
         average = sum(lengths) / len(lengths)
         assert mean.item() == pytest.approx(average, rel=1e-5)

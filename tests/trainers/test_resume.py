@@ -1,5 +1,6 @@
 import random
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from tiny_trials import (
     write_collection,
 )
 
-from results.layout import step_prefix
+from results.layout import checkpoint_prefix, step_prefix
 from results.store import open_store
 from search_spaces.identity import trial_id
 from search_spaces.specs import SimilaritySpec
@@ -49,9 +50,10 @@ def undisturbed(trial, tmp_path_factory):
     ("killed", "resumed_steps"),
     [
         ("step 8", [7, 8, 9, 10]),  # two steps after a checkpoint
-        ("step 2", list(range(1, 11))),  # before the first
-        ("writing steps/00000006", [4, 5, 6, 7, 8, 9, 10]),  # inside a checkpoint: the one before stands
-        ("writing checkpoint", [10]),  # inside the final one
+        # Before the first; inside one, so that the one before stands; inside the final one.
+        pytest.param("step 2", list(range(1, 11)), marks=pytest.mark.slow),
+        pytest.param("writing steps/00000006", [4, 5, 6, 7, 8, 9, 10], marks=pytest.mark.slow),
+        pytest.param("writing checkpoint", [10], marks=pytest.mark.slow),
     ],
 )
 def test_a_killed_training_goes_on_to_the_last_bit(trial, undisturbed, killed, resumed_steps, tmp_path):
@@ -88,10 +90,6 @@ def test_a_checkpoint_left_by_a_dead_attempt_is_replaced(trial, undisturbed, tmp
 
 def trial_checkpoint_of_another_seed(trial, folder):
     """Put another training's final checkpoint where this trial's belongs."""
-    from dataclasses import replace
-
-    from results.layout import checkpoint_prefix
-
     other = replace(trial, seed=99)
     _, digest = train_here(other, folder)
     source, target = (folder / checkpoint_prefix(trial_id(t)) for t in (other, trial))

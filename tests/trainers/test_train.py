@@ -76,7 +76,10 @@ def test_training_is_the_plain_loop_written_out(spec, data, make_spec, tiny_bert
     g = torch.zeros(2, requires_grad=True)  # sigmoid(0) = 0.5
     weights = [weight for name, weight in encoder.named_parameters() if "backbone.pooler" not in name]
     optimizer = torch.optim.AdamW(
-        [{"params": weights, "weight_decay": 0.1}, {"params": [g], "lr": settings.gamma_learning_rate, "weight_decay": 0}],
+        [
+            {"params": weights, "weight_decay": 0.1},
+            {"params": [g], "lr": settings.gamma_learning_rate, "weight_decay": 0},
+        ],
         lr=settings.learning_rate,
         betas=(0.9, 0.98),
         eps=1e-8,
@@ -85,7 +88,9 @@ def test_training_is_the_plain_loop_written_out(spec, data, make_spec, tiny_bert
     pairs = training_pairs(data_sets.load(data.entry), "train", relevance_threshold=1)
     torch.manual_seed(trial.seed)
     for step, batch in enumerate(plan_batches(pairs, global_batch=8, steps=5, seed=trial.seed)):
-        query = encoder(*encoder.pad(encoder.tokenise([pairs.query_texts[i] for i in pairs.query_index[batch]], "query")))
+        query = encoder(
+            *encoder.pad(encoder.tokenise([pairs.query_texts[i] for i in pairs.query_index[batch]], "query"))
+        )
         texts = [pairs.document_texts[i] for i in pairs.document_index[batch]]
         document = encoder(*encoder.pad(encoder.tokenise(texts, "document")))
         gamma_q, gamma_d = g.sigmoid()
@@ -128,6 +133,7 @@ def test_weights_without_a_gradient_stay_as_they_were(spec, tmp_path):
     assert unchanged == {name for name in after if "backbone.pooler" in name}
 
 
+@pytest.mark.slow
 def test_a_used_process_gives_what_a_fresh_one_gives(spec, tmp_path, monkeypatch):
     trial = spec(similarity=LEARNABLE)
     fresh = tmp_path / "fresh"
@@ -153,7 +159,7 @@ def test_seed_and_precision_reach_the_training(spec, tmp_path):
 
 def test_a_loss_that_is_not_finite_ends_the_training_before_the_step(spec, tmp_path):
     trial = spec(similarity=DOT, scale=3e38)
-    with pytest.raises(NonFiniteLossError, match="loss became (nan|inf) at step 1"):
+    with pytest.raises(NonFiniteLossError, match=r"loss became (nan|inf) at step 1"):
         train_here(trial, tmp_path, policy=CheckpointPolicy(every_steps=1))
     assert open_store(str(tmp_path)).list("trials") == []
 

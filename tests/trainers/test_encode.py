@@ -1,0 +1,114 @@
+"""Encoding: the batch a text is in changes nothing but the last digits, and the same call gives the same bits."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from trainers.checkpoints import save_checkpoint
+from trainers.encode import batches_by_length, encode
+from trainers.init_regimes import start_encoder
+
+WORDS = "scheduled tasks run a script at logon and base64 encodes all traffic of the malware".split()
+
+
+def make_texts(num: int) -> list[str]:
+    rng = np.random.default_rng(0)
+    return [" ".join(rng.choice(WORDS, rng.integers(1, 70))) for _ in range(num)]
+
+
+def test_each_text_is_encoded_as_if_alone_and_stands_in_its_place(any_spec) -> None:
+    encoder = start_encoder(any_spec, None)
+    texts = [*make_texts(30), "", "one"]
+    together = encode(encoder, texts, "document", batch_tokens=500)
+    assert together.shape == (32, encoder.hidden_size)
+    assert together.dtype == np.float32
+    with torch.inference_mode():
+        alone = [encoder(*encoder.pad(encoder.tokenise([text], "document")))[0].numpy() for text in texts]
+    scale = np.abs(together).max()
+    np.testing.assert_allclose(together, alone, atol=2e-5 * scale, rtol=0)
+    assert np.abs(together[0] - together[1]).max() > 1e-2 * scale  # the tolerance tells texts apart
+
+
+def test_it_is_what_sentence_transformers_gives_for_the_saved_checkpoint(minilm, tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    encoder = start_encoder(minilm, None)
+    save_checkpoint(tmp_path / "checkpoint", encoder, gammas=None, similarity=None, scale=None)
+    texts = make_texts(40)
+    peer = SentenceTransformer(str(tmp_path / "checkpoint"), device="cpu")
+    np.testing.assert_allclose(encode(encoder, texts, "query"), peer.encode(texts), atol=1e-5)
+
+
+def test_embeddings_are_raw(minilm) -> None:
+    norms = np.linalg.norm(encode(start_encoder(minilm, None), make_texts(50), "document"), axis=1)
+    assert norms.std() > 0.01 * norms.mean()
+    assert not np.allclose(norms, 1, atol=0.1)
+
+
+def test_the_same_call_gives_the_same_bits(minilm) -> None:
+    texts = make_texts(60)
+    first, second = (encode(start_encoder(minilm, None), texts, "document", batch_tokens=700) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_each_side_has_its_prompt_and_length(make_spec, tiny_bert) -> None:
+    spec = make_spec(tiny_bert, query_prompt="query: ", document_prompt="")
+    encoder = start_encoder(spec, None)
+    query, document = (encode(encoder, ["valid accounts"], side) for side in ("query", "document"))
+    assert not np.allclose(query, document, atol=1e-3)
+    np.testing.assert_allclose(query, encode(encoder, ["query: valid accounts"], "document"), atol=1e-6)
+
+
+def test_dropout_is_off_and_the_mode_is_left_as_it_was(make_spec, tiny_bert) -> None:
+    encoder = start_encoder(make_spec(tiny_bert), None).train()
+    texts = make_texts(5)
+    first = encode(encoder, texts, "document")
+    assert encoder.training
+    np.testing.assert_array_equal(first, encode(encoder, texts, "document"))
+    np.testing.assert_array_equal(first, encode(encoder.eval(), texts, "document"))
+    assert not encoder.training
+    with pytest.raises(IndexError):
+        encode(encoder.train(), ["x"], "document", progress=lambda _: [][0])
+    assert encoder.training
+
+
+def test_bf16_is_coarser_and_still_float32_outside(make_spec, tiny_bert) -> None:
+    encoder = start_encoder(make_spec(tiny_bert), None)
+    texts = make_texts(8)
+    fine, coarse = (encode(encoder, texts, "document", precision=precision) for precision in ("fp32", "bf16"))
+    assert coarse.dtype == np.float32
+    difference = np.abs(fine - coarse).max() / np.abs(fine).max()
+    assert 1e-4 < difference < 0.05
+
+
+def test_progress_counts_every_text_once(make_spec, tiny_bert) -> None:
+    done: list[int] = []
+    encode(
+        start_encoder(make_spec(tiny_bert), None), make_texts(33), "document", batch_tokens=200, progress=done.append
+    )
+    assert sum(done) == 33
+    assert len(done) > 5
+
+
+def test_no_texts(make_spec, tiny_bert) -> None:
+    assert encode(start_encoder(make_spec(tiny_bert), None), [], "document").shape == (0, 32)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_batches_keep_the_budget_and_hold_each_text_once(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 600, rng.integers(1, 300)).tolist()
+    batches = list(batches_by_length(lengths, 512))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
+    assert all(len(b) == 1 or max(lengths[i] for i in b) * len(b) <= 512 for b in batches)
+    order = [lengths[i] for b in batches for i in b]
+    assert order == sorted(lengths, reverse=True)
+    # No batch could have taken the next text too.
+    assert all((len(b) + 1) * lengths[b[0]] > 512 for b in batches[:-1])
+
+
+def test_a_budget_without_tokens_is_refused(make_spec, tiny_bert) -> None:
+    with pytest.raises(ValueError, match="batch_tokens is 0"):
+        encode(start_encoder(make_spec(tiny_bert), None), ["a"], "document", batch_tokens=0)

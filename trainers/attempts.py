@@ -1,0 +1,57 @@
+"""The status record of one attempt at a probe: started, then finished or failed with its reason."""
+
+import os
+import socket
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from results import layout
+from results.layout import Status
+from results.store import Store
+from trainers.failures import reason_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """Where an attempt's status is kept. `verify` raises LostLockError where this process may write no more."""
+
+    store: Store
+    prefix: str
+    verify: Callable[[], None]
+
+    def start(self) -> Status:
+        """Record that this process works on it."""
+        before = self._recorded()
+        attempt = before.attempt + 1 if before else 1
+        return self._write(Status(state="running", started_at=_now(), attempt=attempt, owner=_owner()))
+
+    def finish(self) -> Status:
+        """Record that its rows are there; a record that says so already stays."""
+        before = self._recorded() or Status(state="running", started_at=_now(), owner=_owner())
+        if before.state == "finished":
+            return before
+        return self._write(replace(before, state="finished", reason=None, error=None, finished_at=_now()))
+
+    def fail(self, error: Exception, started: Status) -> Status:
+        """Record why it failed, with the traceback of `error`, which is being handled."""
+        failed = replace(started, state="failed", reason=reason_of(error), error=traceback.format_exc())
+        return self._write(replace(failed, finished_at=_now()))
+
+    def _recorded(self) -> Status | None:
+        key = layout.status_key(self.prefix)
+        return layout.from_bytes(Status, self.store.read(key)) if self.store.exists(key) else None
+
+    def _write(self, status: Status) -> Status:
+        self.verify()
+        self.store.write(layout.status_key(self.prefix), layout.to_bytes(status))
+        return status
+
+
+def _owner() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

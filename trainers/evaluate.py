@@ -1,0 +1,148 @@
+"""A checkpoint on a data set: encode once, search under every score similarity, measure, write rows.
+
+Ranking depends on gamma_d alone (the query's norm scales all of its scores alike), so similarities that share it share
+one search and one ranking: dot and qnorm, cosine and dnorm.
+
+Shapes: Q queries, D documents of a block, K results, H embedding size.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import torch
+
+from results.layout import norm_rows, per_query_rows
+from results.rows import write_rows
+from results.store import Store
+from search_spaces.identity import encoding_id, evaluation_id
+from search_spaces.specs import EvaluationSpec, SimilaritySpec
+from trainers.checkpoints import checkpoint_hash, load_checkpoint
+from trainers.data_sets import Collection, document_text
+from trainers.encode import Progress, encode
+from trainers.encoder import Encoder
+from trainers.evaluation_rows import norm_columns, per_query_columns
+from trainers.judged_queries import JudgedQueries, load_evaluated, split_queries, strings
+from trainers.measures import QueryValue, depth, per_query
+from trainers.search import BLOCK_DOCUMENTS, Rankings, Searcher, tie_ranks
+from trainers.similarity import search_vectors
+
+FloatMatrix = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluated:
+    """What one encoding gave: the ranking under each gamma_d, and the norms of all texts."""
+
+    rankings: Mapping[float, Rankings]
+    query_norm_Q: FloatMatrix
+    document_norm_N: FloatMatrix
+
+
+def evaluate(
+    folder: Path,
+    evaluation: EvaluationSpec,
+    similarities: Sequence[SimilaritySpec],
+    *,
+    store: Store,
+    encoder: Encoder | None = None,
+    device: Literal["cpu", "gpu"] = "cpu",
+    verify: Callable[[], None] = lambda: None,
+    progress: Progress | None = None,
+) -> None:
+    """Encode one data set with the checkpoint in `folder`; write norms, then the rows of each score similarity.
+
+    Args:
+        folder: the checkpoint.
+        evaluation: what to evaluate on, with its content hash.
+        similarities: what to score with, as `missing_evaluations` names them; without any, nothing is done.
+        store: where rows are written.
+        encoder: the checkpoint's encoder, on its device, where the caller has it loaded.
+        device: where a checkpoint that is loaded here encodes.
+        verify: called before each write; raises LostLockError where nothing may be written any more.
+        progress: told how many more texts are encoded.
+
+    Raises:
+        InputError: the data set or the checkpoint cannot be read.
+        ValueError: embeddings are not finite, or the data set's content is not what was planned.
+    """
+    if not similarities:
+        return
+    collection = load_evaluated(evaluation)
+    queries = split_queries(collection, evaluation.data.split, evaluation.data.entry.exclusion)
+    gammas_d = list(dict.fromkeys(similarity.gamma_d for similarity in similarities))
+    encoder = encoder or load_checkpoint(folder).encoder.to("cuda" if device == "gpu" else "cpu")
+    found = search_collection(encoder, collection, queries, gammas_d, evaluation=evaluation, progress=progress)
+    checkpoint = checkpoint_hash(folder)
+    norms = norm_columns(
+        checkpoint,
+        evaluation,
+        query_ids=queries.ids,
+        query_norm_Q=found.query_norm_Q,
+        document_ids=collection.corpus["id"],
+        document_norm_N=found.document_norm_N,
+    )
+    values = {gamma_d: _values(found.rankings[gamma_d], collection, queries, evaluation) for gamma_d in gammas_d}
+    verify()
+    write_rows(store, norm_rows(encoding_id(checkpoint, evaluation)), "norms", norms)
+    for similarity in similarities:
+        rows = per_query_columns(checkpoint, evaluation, similarity, values[similarity.gamma_d])
+        verify()
+        write_rows(store, per_query_rows(evaluation_id(checkpoint, evaluation, similarity)), "per_query", rows)
+
+
+def search_collection(
+    encoder: Encoder,
+    collection: Collection,
+    queries: JudgedQueries,
+    gammas_d: Sequence[float],
+    *,
+    evaluation: EvaluationSpec,
+    progress: Progress | None = None,
+) -> Evaluated:
+    """Encode queries and corpus once, and rank under each gamma_d while the blocks of the corpus go by.
+
+    Memory holds one block of embeddings, whatever the corpus; the depth is what the data set's measures look at.
+    """
+    precision, k = evaluation.precision, depth(evaluation.data.entry.measures)
+    query_QH = encode(encoder, queries.texts, "query", precision=precision, progress=progress)
+    tie_rank_N = tie_ranks(collection.corpus["id"])
+    searchers = {
+        gamma_d: Searcher(query_QH, k, tie_rank_N=tie_rank_N, excluded=queries.excluded) for gamma_d in gammas_d
+    }
+    document_norms = [np.empty(0, dtype=np.float32)]
+    for start in range(0, collection.corpus.num_rows, BLOCK_DOCUMENTS):
+        texts = _document_texts(collection.corpus.slice(start, BLOCK_DOCUMENTS))
+        document_DH = encode(encoder, texts, "document", precision=precision, progress=progress)
+        document_norms.append(_norms(document_DH))
+        for gamma_d, searcher in searchers.items():
+            searcher.add(search_vectors(torch.from_numpy(document_DH), gamma_d).numpy())
+    return Evaluated(
+        rankings={gamma_d: searcher.rankings() for gamma_d, searcher in searchers.items()},
+        query_norm_Q=_norms(query_QH),
+        document_norm_N=np.concatenate(document_norms),
+    )
+
+
+def _document_texts(rows: pa.Table) -> list[str]:
+    return list(map(document_text, strings(rows["title"]), strings(rows["text"])))
+
+
+def _norms(vectors: FloatMatrix) -> FloatMatrix:
+    norms: FloatMatrix = np.linalg.norm(vectors.astype(np.float64), axis=1).astype(np.float32)
+    return norms
+
+
+def _values(
+    rankings: Rankings, collection: Collection, queries: JudgedQueries, evaluation: EvaluationSpec
+) -> list[QueryValue]:
+    entry = evaluation.data.entry
+    document_ids = collection.corpus["id"]
+    ranked = {}
+    for query_id, positions_K in zip(queries.ids, rankings.document_QK, strict=True):
+        ranked[query_id] = strings(document_ids.take(pa.array(positions_K[positions_K >= 0])))
+    return per_query(ranked, queries.qrels, entry.measures, relevance_threshold=entry.relevance_threshold)

@@ -1,0 +1,140 @@
+"""The probe of one starting encoder: Fisher information of qnorm and dnorm, and its norms, before any training.
+
+Shapes: P pools of C pairs, N texts, H embedding size.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from results import layout
+from results.layout import Status
+from results.rows import write_rows
+from results.store import LostLockError, Store
+from search_spaces.catalogue.similarities import SIMILARITIES
+from search_spaces.identity import probe_id
+from search_spaces.specs import ProbeSpec, to_json
+from trainers import data_sets
+from trainers.attempts import Attempt
+from trainers.batches import false_negatives
+from trainers.candidate_pools import plan_pools
+from trainers.encode import encode
+from trainers.encoder import Encoder
+from trainers.fisher import Point, Pool
+from trainers.fisher_estimates import measure
+from trainers.init_regimes import start_encoder
+from trainers.pairs import TrainingPairs, training_pairs
+from trainers.probe_rows import Row, probe_rows
+from trainers.subspace import shared_subspace
+from trainers.threads import set_threads
+
+PROBED = ("qnorm", "dnorm")
+
+
+def run_probe(spec: ProbeSpec, store: Store, *, verify: Callable[[], None]) -> Status:
+    """Write the probe's rows, unless they are there; returns the status that the store now holds.
+
+    A probe that fails is not raised but recorded. `verify` is called before each write, and raises LostLockError where
+    this process may write no more; that error is passed on.
+    """
+    key = probe_id(spec)
+    attempt = Attempt(store=store, prefix=layout.probe_prefix(key), verify=verify)
+    if store.exists(layout.probe_rows(key)):
+        return attempt.finish()
+    started = attempt.start()
+    try:
+        store.write(layout.spec_key(layout.probe_prefix(key)), to_json(spec).encode())
+        rows = probe(spec)
+        verify()
+        write_rows(store, layout.probe_rows(key), "probes", rows)
+    except LostLockError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the boundary where a probe's failure becomes its status
+        return attempt.fail(error, started)
+    return attempt.finish()
+
+
+def probe(spec: ProbeSpec) -> list[Row]:
+    """Encode the probe's texts once and compute its rows; the same spec and threads give the same bits.
+
+    Raises:
+        InputError: weights or data are not there.
+        ValueError: the data does not fill a pool, or the embeddings are not finite or all the same.
+    """
+    set_threads(spec.threads)
+    data = spec.training_data
+    pairs = training_pairs(data_sets.load(data.entry), data.split, relevance_threshold=data.entry.relevance_threshold)
+    plan_PC = plan_pools(pairs, num_queries=spec.num_queries, candidates_per_query=spec.candidates_per_query)
+    embedded = _embedded(_encoder(spec), pairs, plan_PC)
+    pools = [embedded.pool(pairs, pool_C) for pool_C in plan_PC]
+    subspace = shared_subspace(torch.cat([vectors for pool in pools for vectors in (pool.query_QH, pool.document_DH)]))
+    points = {name: _point(name, spec.scale.value) for name in PROBED}
+    return probe_rows(
+        spec,
+        measured={name: measure(pools, point, subspace.basis_HR) for name, point in points.items()},
+        subspace=subspace,
+        norms=_norm_statistics("query", embedded.query_NH) | _norm_statistics("document", embedded.document_NH),
+        num_pools=len(pools),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Embedded:
+    """Raw embeddings of the texts that stand in a pool, each once, and their indices in the training pairs, rising."""
+
+    query_N: NDArray[np.int64]
+    query_NH: Tensor
+    document_N: NDArray[np.int64]
+    document_NH: Tensor
+
+    def pool(self, pairs: TrainingPairs, pool_C: NDArray[np.int64]) -> Pool:
+        """The pool of these pairs."""
+        document_C = pairs.document_index[pool_C]
+        return Pool(
+            query_QH=self.query_NH[np.searchsorted(self.query_N, pairs.query_index[pool_C])],
+            document_DH=self.document_NH[np.searchsorted(self.document_N, document_C)],
+            document_D=torch.from_numpy(document_C),
+            masked_QD=torch.from_numpy(false_negatives(pairs, pool_C)),
+        )
+
+
+def _encoder(spec: ProbeSpec) -> Encoder:
+    if spec.device == "gpu" and not torch.cuda.is_available():
+        raise ValueError("the probe's device is 'gpu', but torch finds none here")
+    return start_encoder(spec.encoder, spec.seed).to("cuda" if spec.device == "gpu" else "cpu")
+
+
+def _embedded(encoder: Encoder, pairs: TrainingPairs, plan_PC: NDArray[np.int64]) -> _Embedded:
+    query_N = np.unique(pairs.query_index[plan_PC])
+    document_N = np.unique(pairs.document_index[plan_PC])
+    query_NH = encode(encoder, [pairs.query_texts[index] for index in query_N], "query")
+    document_NH = encode(encoder, [pairs.document_texts[index] for index in document_N], "document")
+    for side, vectors_NH in (("query", query_NH), ("document", document_NH)):
+        broken = int((~np.isfinite(vectors_NH).all(axis=1)).sum())
+        if broken:
+            raise ValueError(
+                f"{broken} of {len(vectors_NH)} {side} embeddings hold NaN or infinity before any training"
+            )
+    return _Embedded(
+        query_N=query_N,
+        query_NH=torch.from_numpy(query_NH),
+        document_N=document_N,
+        document_NH=torch.from_numpy(document_NH),
+    )
+
+
+def _point(similarity: str, scale: float) -> Point:
+    found = SIMILARITIES[similarity]
+    return Point(gamma_q=found.gamma_q, gamma_d=found.gamma_d, scale=scale)
+
+
+def _norm_statistics(side: str, vectors_NH: Tensor) -> dict[str, float]:
+    """Mean, deviation (of these texts, not a sample's) and their ratio of one side's norms; each text counts once."""
+    norms_N = torch.linalg.vector_norm(vectors_NH.double(), dim=1)
+    mean, deviation = norms_N.mean().item(), norms_N.std(correction=0).item()
+    found = {f"{side}_norm_mean": mean, f"{side}_norm_std": deviation}
+    return found | ({f"{side}_norm_cv": deviation / mean} if mean else {})

@@ -1,0 +1,61 @@
+"""The spectrum of a Fisher information inside the shared subspace, and its condition number.
+
+Shapes: N matrices, R dimension of the largest subspace; the leading r x r block belongs to the subspace of dimension r.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+# kappa is that of F + RIDGE * tr(F) / r * I, finite where F is singular. Far below what is measured (kappa of 10 to
+# 10^4 on MiniLM, where it moves log10 kappa by less than 1e-6), far above the rounding of float64 (1e-16).
+RIDGE = 1e-8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spectrum:
+    """What the eigenvalues of one Fisher information say; kappa is None where the Fisher information is zero."""
+
+    log10_kappa: float | None
+    lambda_max: float
+    lambda_min: float
+    trace: float
+    effective_rank: float | None  # exp of the entropy of the eigenvalues' shares of the trace
+    ridge_effect: float | None  # how much log10 kappa would grow with a tenth of the ridge: 1 where F is singular
+
+
+def log10_kappa(fisher_NRR: Tensor, rank: int, ridge: float = RIDGE) -> Tensor:
+    """log10 of (lambda_max + a) / (lambda_min + a) in the subspace of dimension `rank`, a = ridge * trace / rank [N].
+
+    It depends on neither the unit of F nor the order of candidates; NaN where F is zero.
+    """
+    return _log10_kappa(_eigenvalues(fisher_NRR, rank), ridge)
+
+
+def spectrum(fisher_RR: Tensor, rank: int, ridge: float = RIDGE) -> Spectrum:
+    """The spectrum of one Fisher information in the subspace of dimension `rank`."""
+    values_r = _eigenvalues(fisher_RR, rank)
+    trace = values_r.sum().item()
+    is_zero = trace == 0
+    shares = values_r[values_r > 0] / (trace or 1.0)
+    here, with_a_tenth = _log10_kappa(values_r, ridge).item(), _log10_kappa(values_r, ridge / 10).item()
+    return Spectrum(
+        log10_kappa=None if is_zero else here,
+        lambda_max=values_r[-1].item(),
+        lambda_min=values_r[0].item(),
+        trace=trace,
+        effective_rank=None if is_zero else (-(shares * shares.log()).sum()).exp().item(),
+        ridge_effect=None if is_zero else with_a_tenth - here,
+    )
+
+
+def _eigenvalues(fisher_NRR: Tensor, rank: int) -> Tensor:
+    # Sums of squares have no negative eigenvalue; rounding leaves some just below 0.
+    values: Tensor = torch.linalg.eigvalsh(fisher_NRR[..., :rank, :rank])
+    return values.clamp(min=0)
+
+
+def _log10_kappa(values_Nr: Tensor, ridge: float) -> Tensor:
+    added_N = ridge * values_Nr.mean(dim=-1)
+    return ((values_Nr[..., -1] + added_N) / (values_Nr[..., 0] + added_N)).log10()
