@@ -1,5 +1,6 @@
 """The command line. Commands import what they need when they run: `--help` and `tables` must start at once."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -18,6 +19,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+_PLAIN_WIDTH = 160
+
 SweepFileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file (YAML).")]
 SweepArgument = Annotated[str, typer.Argument(metavar="SWEEP", help="A sweep folder, or the sweep file that made it.")]
 StorageOption = Annotated[str | None, typer.Option("--storage", help="The sweep folder, instead of the file's own.")]
@@ -29,7 +32,7 @@ def validate(file: SweepFileArgument) -> None:
     from orchestrator.plan import make_plan
 
     plan = make_plan(file, None)
-    Console().print(f"{file}: {len(plan.trials)} trials and {len(plan.probes)} probes, no problems.", highlight=False)
+    _console().print(f"{file}: {len(plan.trials)} trials and {len(plan.probes)} probes, no problems.", highlight=False)
 
 
 @app.command()
@@ -42,7 +45,7 @@ def plan(file: SweepFileArgument, storage: StorageOption = None) -> None:
     from search_spaces.load import load_sweep
 
     uri = storage_of(load_sweep(file), storage)
-    print_plan(make_plan(file, open_existing_store(uri)), uri, Console())
+    print_plan(make_plan(file, open_existing_store(uri)), uri, _console())
 
 
 @app.command()
@@ -50,7 +53,7 @@ def run(file: SweepFileArgument, storage: StorageOption = None) -> None:
     """Run a sweep, or go on with one: what is finished is not run again."""
     from orchestrator.run import Request, run_sweep
 
-    raise typer.Exit(run_sweep(Request(path=file, storage=storage, console=Console())))
+    raise typer.Exit(run_sweep(Request(path=file, storage=storage, console=_console())))
 
 
 @app.command()
@@ -59,7 +62,7 @@ def status(sweep: SweepArgument) -> None:
     from orchestrator.show import open_sweep, print_status
 
     store, record = open_sweep(sweep)
-    print_status(store, record, Console())
+    print_status(store, record, _console())
 
 
 @app.command()
@@ -98,7 +101,7 @@ def ui(sweep: SweepArgument, port: Annotated[int, typer.Option(help="Port on 127
     from orchestrator.ui import serve_ui
 
     store, _ = open_sweep(sweep)
-    raise typer.Exit(serve_ui(store, port, Console()))
+    raise typer.Exit(serve_ui(store, port, _console()))
 
 
 def main() -> None:
@@ -108,6 +111,11 @@ def main() -> None:
     except InputError as error:
         _print_problems(error.problems)
         sys.exit(2)
+
+
+def _console() -> Console:
+    """Standard output; a file or pipe takes whole table rows, where rich would assume 80 columns."""
+    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PLAIN_WIDTH)
 
 
 def _print_problems(problems: tuple[Problem, ...]) -> None:

@@ -1,6 +1,7 @@
 """Place trials and probes on Ray: who decides where work runs, never how it works."""
 
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -173,8 +174,13 @@ def _reason(trial: Any) -> str:
     text = str(trial.get_error() or "")
     if "OutOfMemory" in text or "memory monitor" in text:
         return "out of memory: Ray ended the worker (ask for fewer trials at once, or a smaller global_batch or layers)"
-    first = text.strip().splitlines()[0] if text.strip() else "no reason known"
-    return f"worker died: {first}"
+    return f"worker died: {_first_line(text)}"
+
+
+def _first_line(text: str) -> str:
+    """The first line, without the colours that Ray puts in."""
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", text).strip().splitlines()
+    return lines[0] if lines else "no reason known"
 
 
 class _Probes:
@@ -210,8 +216,10 @@ class _Probes:
     def _status(self, ref: Any) -> Status:
         try:
             return ray.get(ref)
+        except ray.exceptions.RayTaskError as error:  # run_probe records its own failures: this is one of ours
+            return self._record_failure(self._refs[ref], f"{type(error.cause).__name__}: {error.cause}")
         except ray.exceptions.RayError as error:
-            return self._record_failure(self._refs[ref], f"worker died: {str(error).strip().splitlines()[0]}")
+            return self._record_failure(self._refs[ref], f"worker died: {_first_line(str(error))}")
 
 
 def _probe(store_uri: str, key: str, lock_token: int) -> Status:

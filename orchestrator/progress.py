@@ -13,6 +13,7 @@ from rich.table import Table
 from orchestrator.events import Ended, EnteredPhase, Event, Retried, Started, Stepped
 from orchestrator.plan import Plan
 
+_SAY_EVERY_S = 10.0
 _STYLES = {"waiting": "dim", "finished": "green", "failed": "red"}
 
 
@@ -28,6 +29,7 @@ class _Line:
     loss: float | None = None
     pairs_per_s: float | None = None
     started: float | None = None
+    said: float = 0.0  # when a plain line last told of its steps
     note: str = ""
 
     def eta_s(self) -> float | None:
@@ -105,7 +107,7 @@ def _plain_line(line: _Line, event: Event) -> str | None:
     match event:
         case Started():
             return f"{line.title}: started"
-        case Stepped(history=history) if history:
+        case Stepped(history=history) if history and _is_due(line):
             return f"{line.title}: step {line.step}/{line.steps}, loss {line.loss:.4f}, {line.pairs_per_s:.1f} pairs/s"
         case EnteredPhase(phase=phase):
             return f"{line.title}: {phase}"
@@ -115,6 +117,15 @@ def _plain_line(line: _Line, event: Event) -> str | None:
             took = f" in {time.monotonic() - line.started:.0f} s" if line.started else ""
             return f"{line.title}: {status.state}{took}" + (f" ({status.reason})" if status.reason else "")
     return None
+
+
+def _is_due(line: _Line) -> bool:
+    """Whether to tell of a trial's steps again; the last step always is."""
+    now = time.monotonic()
+    if line.step < line.steps and now - line.said < _SAY_EVERY_S:
+        return False
+    line.said = now
+    return True
 
 
 def _table(lines: list[_Line]) -> Table:

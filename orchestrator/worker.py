@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-
 from orchestrator.events import Ended, EnteredPhase, Event, Stepped
 from orchestrator.show import SWEEP_LOCK
 from results.layout import Status, probe_prefix, spec_key

@@ -36,7 +36,7 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Pool:
-    """Queries and the candidates that they share, as in a batch without hard negatives: slot i holds query i's positive.
+    """Queries and the candidates that they share, as in training on in-batch negatives: slot i is query i's positive.
 
     `document_D` numbers the documents, since one document may stand in several slots; `masked_QD` is true where a slot
     is no candidate of a query (another relevant document of it).
@@ -103,7 +103,7 @@ def _norms(vectors_NH: Tensor) -> Tensor:
 
 
 def _gradients(own_NH: Tensor, other_MH: Tensor, gamma: float, scale: float, basis_HR: Tensor) -> Tensor:
-    """Gradients of scale * own.other / |own|^gamma by `own`, on the basis [N, M, R], without forming I - gamma u u^T."""
+    """Gradients of scale * own.other / |own|^gamma by `own`, on the basis [N, M, R]; no H x H matrix is formed."""
     norm_N1 = _norms(own_NH)
     unit_NH = own_NH / norm_N1
     along_NM1 = (unit_NH @ other_MH.T).unsqueeze(2)

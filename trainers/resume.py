@@ -31,7 +31,6 @@ from trainers.retriever import Retriever
 FORMAT_VERSION = 1
 _MODEL, _OPTIMIZER, _RANDOM = "model.safetensors", "optimizer.safetensors", "random.safetensors"
 _HISTORY, _STATE = "history.parquet", "training_state.json"
-_ON_CPU = "step"  # AdamW counts its steps on the CPU, wherever the weights are
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +168,7 @@ def _set_optimizer_tensors(retriever: Retriever, optimizer: Optimizer, tensors: 
     for full_name, value in tensors.items():
         name, _, key = full_name.rpartition("/")
         weight = weights[name]
-        optimizer.state[weight][key] = value if key == _ON_CPU else value.to(weight.device)
+        optimizer.state[weight][key] = value.to(weight.device)  # a fused AdamW keeps even its step count there
 
 
 def _steps_folder(trial_id: str) -> str:

@@ -10,7 +10,7 @@ from trainers.checkpoints import save_checkpoint
 from trainers.encode import batches_by_length, encode
 from trainers.init_regimes import start_encoder
 
-WORDS = "scheduled tasks run a script at logon and base64 encodes all traffic of the malware".split()
+WORDS = ["scheduled", "tasks", "run", "a", "script", "at", "logon", "and", "base64", "encodes", "all", "traffic"]
 
 
 def make_texts(num: int) -> list[str]:

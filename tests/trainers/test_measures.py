@@ -68,7 +68,7 @@ def test_rr_at_10_is_rr_of_the_cut_run() -> None:
     rng = np.random.default_rng(0)
     documents = [f"d{number}" for number in range(40)]
     rankings = {f"q{query}": list(rng.permutation(documents)) for query in range(50)}
-    qrels = {query: {document: 1 for document in rng.choice(documents, 2, False)} for query in rankings}
+    qrels = {query: dict.fromkeys(rng.choice(documents, 2, False), 1) for query in rankings}
     at_10 = values(rankings, qrels, ("RR@10",))
     cut = values({query: ranking[:10] for query, ranking in rankings.items()}, qrels, ("RR",))
     assert [at_10[query, "RR@10"] for query in qrels] == [cut[query, "RR"] for query in qrels]
@@ -102,7 +102,7 @@ def test_a_query_with_grade_0_alone_is_what_trec_eval_says() -> None:
 
 def test_ids_may_hold_any_character() -> None:
     odd = ["a b", "ü", "𝔸", "tab\there", "line\nbreak", "a\0b", "a\0c", "", '"quoted"', "x" * 5000, "0", "1", "Q0"]
-    qrels = {query: {document: 1 for document in odd[:5]} | {"a\0b": 2, "a\0c": 0} for query in odd}
+    qrels = {query: dict.fromkeys(odd[:5], 1) | {"a\0b": 2, "a\0c": 0} for query in odd}
     plain = {document: f"d{number}" for number, document in enumerate(odd)}
     found = values(dict.fromkeys(odd, odd), qrels)
     renamed = values(

@@ -55,7 +55,9 @@ def read(entry: DataSet, faults: Faults) -> Collection:
     families = _families(ids.values())
     corpus = [{"id": t["external_id"], "title": t["name"], "text": clean(t["description"] or "")} for t in techniques]
     queries = [
-        {"id": _query_id(text), "text": text, "excluded_ids": []} for split in _SPLITS for text in sorted(examples[split])
+        {"id": _query_id(text), "text": text, "excluded_ids": []}
+        for split in _SPLITS
+        for text in sorted(examples[split])
     ]
     return Collection(
         name=entry.name,

@@ -39,5 +39,7 @@ def _check_counts(entry: DataSet, collection: Collection, faults: Faults) -> Non
         found[f"judgements of '{split.name}'"] = 0 if qrels is None else qrels.num_rows
     for what, count in expected.items():
         if found[what] != count:
-            message = f"{found[what]:,} are built where the catalogue has {count:,}: the source is not the one it describes"
+            message = (
+                f"{found[what]:,} are built where the catalogue has {count:,}: the source is not the one it describes"
+            )
             faults.add("count", file="", key=f"data set '{entry.name}', {what}", message=message)

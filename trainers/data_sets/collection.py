@@ -97,7 +97,10 @@ def _more_than_once(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _check_qrels(collection: Collection, file: str, qrels: pa.Table, faults: Faults) -> None:
-    sides = (("query", "query_id", collection.queries, "queries"), ("document", "document_id", collection.corpus, "corpus"))
+    sides = (
+        ("query", "query_id", collection.queries, "queries"),
+        ("document", "document_id", collection.corpus, "corpus"),
+    )
     for what, column, table, place in sides:
         outside = pc.invert(pc.is_in(qrels[column], value_set=table["id"].combine_chunks()))
         for lost in qrels[column].filter(outside).unique().to_pylist():

@@ -50,7 +50,8 @@ def cut_collection(collection: Collection, cut: Cut, *, threshold: int) -> Colle
 def _hashes(table: pa.Table) -> dict[str, tuple[str, str]]:
     """By id, the content hash and the id, which decides between equal texts."""
     return {
-        key: (text_hash(text), key) for key, text in zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True)
+        key: (text_hash(text), key)
+        for key, text in zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True)
     }
 
 

@@ -1,0 +1,39 @@
+"""What every test runs under: a cache folder of the session, one thread, and the collections of the shared folder."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before any library starts its threads
+
+_SHARED = Path(__file__).parents[2] / "shared"
+_own_cache = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Workers of pytest-xdist inherit the folder, so that each collection is built once."""
+    if "DENSESWEEP_CACHE" not in os.environ:
+        config.stash[_own_cache] = os.environ["DENSESWEEP_CACHE"] = tempfile.mkdtemp(prefix="densesweep-tests-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _own_cache in config.stash:
+        del os.environ["DENSESWEEP_CACHE"]
+        shutil.rmtree(config.stash[_own_cache], ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Callable[[str], Path]:
+    """The folder of a shared collection; the test is skipped where there is none."""
+
+    def folder(name: str) -> Path:
+        found = _SHARED / "data" / name
+        if not found.is_dir():
+            pytest.skip(f"needs ../shared/data/{name} beside the repository")
+        return found
+
+    return folder
