@@ -1,6 +1,5 @@
 """Place trials and probes on Ray: who decides where work runs, never how it works."""
 
-import os
 import re
 import tempfile
 import threading
@@ -16,7 +15,6 @@ from ray.tune.stopper import NoopStopper
 from orchestrator.events import Ended, Listener, Retried, Started
 from orchestrator.interrupt import Interrupt
 from results.layout import Status
-from search_spaces.problems import InputError, Problem
 from search_spaces.schema import CheckpointsBlock, ResourcesBlock
 
 _OBJECT_STORE_BYTES = 128 * 2**20  # trials exchange ids and numbers, no arrays
@@ -30,20 +28,9 @@ class Work:
     lock_token: int
     trials: Sequence[str]
     probes: Sequence[str]
+    num_cpus: int
     resources: ResourcesBlock
     checkpoints: CheckpointsBlock
-
-
-def available_cpus() -> int:
-    """The CPUs this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def check_placeable(resources: ResourcesBlock, *, where: str) -> None:
-    """Refuse a request that this machine can never meet. Raises InputError; starts nothing."""
-    if resources.cpus > available_cpus():
-        message = f"{resources.cpus} CPUs for one trial, but this machine has {available_cpus()}"
-        raise InputError([Problem(where=where, key="resources.cpus", message=message)])
 
 
 def place(work: Work, listener: Listener, interrupt: Interrupt, record_failure: Callable[[str, str], Status]) -> None:
@@ -53,7 +40,7 @@ def place(work: Work, listener: Listener, interrupt: Interrupt, record_failure: 
     """
     ray.init(
         address="local",
-        num_cpus=available_cpus(),
+        num_cpus=work.num_cpus,
         include_dashboard=False,
         log_to_driver=False,
         configure_logging=False,

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from orchestrator.events import Ended, Event, Started, Stepped
+from orchestrator.events import Ended, Event, Listener, Started, Stepped
 from orchestrator.interrupt import Interrupt, interruptible
+from orchestrator.machine import available_cpus
 from orchestrator.plan import Plan, make_plan, sweep_record
 from orchestrator.progress import progress_of, shown
 from orchestrator.show import SWEEP_LOCK as LOCK
@@ -26,6 +27,7 @@ from results.store import Lock, LockedError, Store, open_store
 from search_spaces.load import load_sweep
 from search_spaces.problems import InputError, Problem
 from search_spaces.specs import to_json
+from trainers.provenance import provenance
 
 if TYPE_CHECKING:
     from orchestrator.tracking import Tracking
@@ -55,7 +57,7 @@ def run_sweep(request: Request) -> int:
     with _locked(store, uri) as lock:
         with request.console.status("reading weights and data"):
             plan = make_plan(request.path, store)
-        if plan.is_finished and _recorded(store) == sweep_record(plan):
+        if plan.is_finished and _recorded(store) == sweep_record(plan) and _is_mirrored(plan, store):
             done = f"{len(plan.trials)} trials and {len(plan.probes)} probes"
             request.console.print(f"Nothing is left to run: {done} of '{sweep.name}' are finished.")
             print_results(store, sweep_record(plan), request.console, allow_missing=False)
@@ -78,9 +80,7 @@ def _locked(store: Store, uri: str) -> Iterator[Lock]:
 
 def _run_left(plan: Plan, store: Store, lock: Lock, request: Request) -> int:
     """Place everything that is left; the terminal shows progress, and libraries' own output goes to a log file."""
-    from orchestrator.placing import check_placeable
-
-    check_placeable(plan.sweep.resources, where=plan.where)
+    _check_placeable(plan)
     _write_record(plan, store, request.path)
     log = _log_file(store)
     with chatter_to(log) as screen:
@@ -94,17 +94,22 @@ def _run_left(plan: Plan, store: Store, lock: Lock, request: Request) -> int:
     return EXIT_OK if after.is_finished else EXIT_FAILED
 
 
-def _place_and_mirror(plan: Plan, store: Store, lock: Lock, screen: Console, log: Path) -> bool:
-    from orchestrator.placing import Work, place
+def _check_placeable(plan: Plan) -> None:
+    """Refuse a request that this machine can never meet. Raises InputError."""
+    asked = plan.sweep.resources.cpus
+    if asked > available_cpus():
+        message = f"{asked} CPUs for one trial, but this machine has {available_cpus()}"
+        raise InputError([Problem(where=plan.where, key="resources.cpus", message=message)])
 
-    work = Work(
-        store_uri=store.uri,
-        lock_token=lock.token,
-        trials=[t.trial_id for t in plan.trials if t.state != "finished"],
-        probes=[p.probe_id for p in plan.probes if not p.finished],
-        resources=plan.sweep.resources,
-        checkpoints=plan.sweep.checkpoints,
-    )
+
+def _is_mirrored(plan: Plan, store: Store) -> bool:
+    """Whether MLflow has all of a finished sweep, so that there is nothing to send."""
+    from orchestrator.tracking import mirror_is_whole, tracking_place
+
+    return tracking_place(store.uri, plan.sweep.tracking.uri, where=plan.where) is None or mirror_is_whole(store)
+
+
+def _place_and_mirror(plan: Plan, store: Store, lock: Lock, screen: Console, log: Path) -> bool:
     tracking = _open_tracking(plan, store, log)
     progress = progress_of(plan, screen)
     listener = _fan_out(progress, *([_mirrored(plan, tracking)] if tracking else []))
@@ -115,11 +120,29 @@ def _place_and_mirror(plan: Plan, store: Store, lock: Lock, screen: Console, log
     with interruptible(say_stopping) as interrupt:
         try:
             with shown(progress):
-                place(work, listener, interrupt, lambda key, reason: _record_failure(plan, store, key, reason))
+                _place(plan, store, lock, listener, interrupt)
         finally:
             if tracking:
                 _end_tracking(tracking, plan, store, interrupt, screen)
     return interrupt.asked
+
+
+def _place(plan: Plan, store: Store, lock: Lock, listener: Listener, interrupt: Interrupt) -> None:
+    """Run what is left on Ray; nothing is started where nothing is."""
+    if plan.is_finished:
+        return
+    from orchestrator.placing import Work, place
+
+    work = Work(
+        store_uri=store.uri,
+        lock_token=lock.token,
+        trials=[t.trial_id for t in plan.trials if t.state != "finished"],
+        probes=[p.probe_id for p in plan.probes if not p.finished],
+        num_cpus=available_cpus(),
+        resources=plan.sweep.resources,
+        checkpoints=plan.sweep.checkpoints,
+    )
+    place(work, listener, interrupt, lambda key, reason: _record_failure(plan, store, key, reason))
 
 
 def _fan_out(*listeners: Callable[[Event], None]) -> Callable[[Event], None]:
@@ -176,7 +199,9 @@ def _open_tracking(plan: Plan, store: Store, log: Path) -> "Tracking | None":
     place = tracking_place(store.uri, plan.sweep.tracking.uri, where=plan.where)
     if place is None:
         return None
-    return Tracking.open(store, sweep_record(plan), place, sweep_id=sweep_id(store), log_file=log)
+    made_by = provenance()
+    tags = {"git_commit": made_by.commit, "git_dirty": str(made_by.dirty).lower()} if made_by.commit else {}
+    return Tracking.open(store, sweep_record(plan), place, sweep_id=sweep_id(store), log_file=log, tags=tags)
 
 
 def sweep_id(store: Store) -> str:

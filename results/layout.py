@@ -67,8 +67,6 @@ class SweepRecord:
     evaluations: tuple[PlannedEvaluation, ...]
     left_out: tuple[LeftOut, ...]
     primary_groups: tuple[str, ...]  # the groups whose unweighted mean decides the Fisher check's winner
-    tracking_uri: str | None = None
-    tracking_run_id: str | None = None
 
 
 Record = TypeVar("Record", Status, SweepRecord)

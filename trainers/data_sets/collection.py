@@ -57,6 +57,12 @@ def document_text(title: str, text: str) -> str:
     return f"{title} {text}".strip()
 
 
+def strings(column: pa.ChunkedArray) -> list[str]:
+    """The values of a column of ids or texts, none of which is null."""
+    values: list[str] = column.to_pylist()
+    return values
+
+
 def judged_queries(qrels: pa.Table, threshold: int | None = None) -> pa.Array:
     """The distinct ids of the queries judged, or of those with a document graded `threshold` or higher."""
     if threshold is not None:
@@ -93,7 +99,7 @@ def _check_ids(table: pa.Table, file: str, what: str, faults: Faults) -> None:
 
 
 def _more_than_once(column: pa.ChunkedArray) -> pa.Array:
-    return pc.greater(pc.value_counts(column).field("counts"), 1)
+    return pc.greater(pc.value_counts(column).field("counts"), pa.scalar(1, pa.int64()))
 
 
 def _check_qrels(collection: Collection, file: str, qrels: pa.Table, faults: Faults) -> None:
@@ -113,7 +119,7 @@ def _check_qrels(collection: Collection, file: str, qrels: pa.Table, faults: Fau
 
 
 def _blank(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(column)), 0)
+    return pc.equal(pc.utf8_trim_whitespace(column), pa.scalar(""))
 
 
 def _count(mask: pa.ChunkedArray) -> int:

@@ -1,4 +1,4 @@
-"""Built collections in the cache folder: Arrow files and the record of what made them, published whole or not at all."""
+"""Built collections in the cache folder: Arrow files and what made them, published whole or not at all."""
 
 import hashlib
 import json
