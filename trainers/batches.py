@@ -68,8 +68,7 @@ def _without_repeats(order_P: NDArray[np.int64], query_P: NDArray[np.int64], siz
     while True:
         batch: dict[int, int] = {}  # query -> pair
         passed_over = []
-        waiters = iter(waiting)
-        for pair in chain(waiters, rest):
+        for pair in chain(waiting, rest):
             if queries[pair] in batch:
                 passed_over.append(pair)
                 continue
@@ -79,4 +78,5 @@ def _without_repeats(order_P: NDArray[np.int64], query_P: NDArray[np.int64], siz
         if len(batch) < size:
             return
         yield np.fromiter(batch.values(), dtype=np.int64)
-        waiting = [*passed_over, *waiters]
+        # None that waited is lost: they are of fewer queries than fill a batch, so `rest` filled it.
+        waiting = passed_over

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from trainers.similarity import SMALLEST_NORM
 
-_BLOCK_ELEMENTS = 1 << 22  # of gradients held at once (32 MiB)
+BLOCK_ELEMENTS = 1 << 22  # of gradients held at once (32 MiB)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +124,6 @@ def _summed(
 
 
 def _blocks(num_queries: int, elements_per_query: int) -> Iterator[slice]:
-    step = max(1, _BLOCK_ELEMENTS // elements_per_query)
+    step = max(1, BLOCK_ELEMENTS // elements_per_query)
     for start in range(0, num_queries, step):
         yield slice(start, start + step)

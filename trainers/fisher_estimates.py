@@ -16,7 +16,7 @@ from trainers.spectrum import Spectrum, log10_kappa, spectrum
 
 BLOCKS = ("embedding", "embedding_query", "embedding_document")
 SATURATED_ABOVE = 0.99  # the probability of the likeliest candidate; such a query hardly adds to a Fisher information
-# Outside of these an interval is not given. In simulations from real embeddings its coverage held with 8 pools, and with
+# Outside of these no interval is given. In simulations from real embeddings its coverage held with 8 pools, and with
 # 0.84 of the queries saturated; with 0.98 it fell to 0.79, since a few queries then make up all of F.
 MIN_POOLS = 8
 MAX_SHARE_SATURATED = 0.85

@@ -54,10 +54,10 @@ def test_every_positive_of_a_query_comes_up_before_any_repeats():
     assert max(Counter(plan.ravel().tolist()).values()) == 1
 
 
-def test_two_pairs_per_query_are_both_trained_on():
-    pairs = pairs_of_texts([(f"q{q}", f"d{q}-{side}") for q in range(8) for side in "ab"])
-    plan = plan_batches(pairs, global_batch=8, steps=2, seed=1)
-    assert sorted(plan.ravel().tolist()) == list(range(16))
+def test_all_pairs_of_a_query_are_trained_on_one_batch_after_the_other():
+    pairs = pairs_of_texts([(f"q{q}", f"d{q}-{place}") for q in range(8) for place in range(6)])
+    plan = plan_batches(pairs, global_batch=8, steps=6, seed=1)  # each batch needs every query
+    assert sorted(plan.ravel().tolist()) == list(range(48))
 
 
 def test_the_seed_alone_decides():

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,8 +10,15 @@ import pyarrow.compute as pc
 from trainers.data_sets.faults import Faults
 
 CORPUS = pa.schema([("id", pa.string()), ("title", pa.string()), ("text", pa.string())])
-QUERIES = pa.schema([("id", pa.string()), ("text", pa.string()), ("excluded_ids", pa.list_(pa.string()))])
-QRELS = pa.schema([("query_id", pa.string()), ("document_id", pa.string()), ("relevance", pa.int32())])
+QUERIES = pa.schema(
+    [pa.field("id", pa.string()), pa.field("text", pa.string()), pa.field("excluded_ids", pa.list_(pa.string()))]
+)
+_QRELS_COLUMNS: list[tuple[str, pa.DataType]] = [
+    ("query_id", pa.string()),
+    ("document_id", pa.string()),
+    ("relevance", pa.int32()),
+]
+QRELS = pa.schema(_QRELS_COLUMNS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,17 +65,16 @@ def document_text(title: str, text: str) -> str:
     return f"{title} {text}".strip()
 
 
-def strings(column: pa.ChunkedArray) -> list[str]:
+def strings(column: pa.Array | pa.ChunkedArray) -> list[str]:
     """The values of a column of ids or texts, none of which is null."""
-    values: list[str] = column.to_pylist()
-    return values
+    return cast(list[str], column.to_pylist())
 
 
 def judged_queries(qrels: pa.Table, threshold: int | None = None) -> pa.Array:
     """The distinct ids of the queries judged, or of those with a document graded `threshold` or higher."""
     if threshold is not None:
         qrels = qrels.filter(pc.field("relevance") >= threshold)
-    return pc.unique(qrels["query_id"])
+    return cast(pa.Array, qrels["query_id"].unique())
 
 
 def check_collection(collection: Collection, *, threshold: int, faults: Faults) -> CollectionReport:
@@ -81,10 +88,11 @@ def check_collection(collection: Collection, *, threshold: int, faults: Faults) 
         _check_qrels(collection, f"qrels/{split}.tsv", qrels, faults)
     judged = [judged_queries(qrels) for qrels in collection.qrels.values()]
     known = pc.is_in(collection.queries["id"], value_set=pa.chunked_array(judged, pa.string()).combine_chunks())
+    unjudged = collection.queries["id"].length() - _count(known)
     return CollectionReport(
         empty_documents=_count(pc.and_(_blank(collection.corpus["title"]), _blank(collection.corpus["text"]))),
         empty_queries=_count(_blank(collection.queries["text"])),
-        unjudged_queries=_count(pc.invert(known)),
+        unjudged_queries=unjudged,
         queries_without_relevant={
             split: len(judged_queries(qrels)) - len(judged_queries(qrels, threshold))
             for split, qrels in collection.qrels.items()
@@ -93,13 +101,15 @@ def check_collection(collection: Collection, *, threshold: int, faults: Faults) 
 
 
 def _check_ids(table: pa.Table, file: str, what: str, faults: Faults) -> None:
-    for entry in pc.value_counts(table["id"]).filter(_more_than_once(table["id"])).to_pylist():
-        message = f"{entry['counts']} lines have this id; ids are unique"
-        faults.add("duplicate id", file=file, key=f"{what} '{entry['values']}'", message=message)
+    for row in _repeated(table, ["id"]):
+        message = f"{row['count_all']} lines have this id; ids are unique"
+        faults.add("duplicate id", file=file, key=f"{what} '{row['id']}'", message=message)
 
 
-def _more_than_once(column: pa.ChunkedArray) -> pa.Array:
-    return pc.greater(pc.value_counts(column).field("counts"), pa.scalar(1, pa.int64()))
+def _repeated(table: pa.Table, columns: list[str]) -> list[dict[str, Any]]:
+    """The values of `columns` that several rows have, with their `count_all`."""
+    counts = table.group_by(columns).aggregate([([], "count_all")])
+    return counts.filter(pc.field("count_all") > 1).to_pylist()
 
 
 def _check_qrels(collection: Collection, file: str, qrels: pa.Table, faults: Faults) -> None:
@@ -112,15 +122,14 @@ def _check_qrels(collection: Collection, file: str, qrels: pa.Table, faults: Fau
         for lost in qrels[column].filter(outside).unique().to_pylist():
             message = f"it is judged here, but it is not in {place}.jsonl"
             faults.add("outside the collection", file=file, key=f"{what} '{lost}'", message=message)
-    repeated = qrels.group_by(["query_id", "document_id"]).aggregate([([], "count_all")])
-    for row in repeated.filter(pc.field("count_all") > 1).to_pylist():
+    for row in _repeated(qrels, ["query_id", "document_id"]):
         message = f"document '{row['document_id']}' is judged {row['count_all']} times for it"
         faults.add("duplicate judgement", file=file, key=f"query '{row['query_id']}'", message=message)
 
 
-def _blank(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _blank(column: pa.ChunkedArray) -> Any:
     return pc.equal(pc.utf8_trim_whitespace(column), pa.scalar(""))
 
 
-def _count(mask: pa.ChunkedArray) -> int:
+def _count(mask: Any) -> int:
     return pc.sum(mask).as_py() or 0

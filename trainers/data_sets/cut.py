@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from search_spaces.catalogue.data_sets import Cut
 from search_spaces.problems import InputError, Problem
-from trainers.data_sets.collection import Collection
+from trainers.data_sets.collection import Collection, document_text, judged_queries, strings
 from trainers.data_sets.hashing import text_hash
 
 
@@ -21,7 +21,7 @@ def cut_collection(collection: Collection, cut: Cut, *, threshold: int) -> Colle
     Raises:
         InputError: the kept queries have more relevant documents than `cut.num_documents`.
     """
-    query_hashes = _hashes(collection.queries)
+    query_hashes = _hashes(collection.queries, strings(collection.queries["text"]))
     qrels = {
         split: _of_first_queries(table, query_hashes, cut.num_queries, threshold)
         for split, table in collection.qrels.items()
@@ -29,16 +29,17 @@ def cut_collection(collection: Collection, cut: Cut, *, threshold: int) -> Colle
     relevant = {
         document
         for table in qrels.values()
-        for document in table.filter(pc.field("relevance") >= threshold)["document_id"].to_pylist()
+        for document in strings(table.filter(pc.field("relevance") >= threshold)["document_id"])
     }
     if len(relevant) > cut.num_documents:
         message = f"the {cut.num_queries} queries kept of each split have {len(relevant)} relevant documents"
         raise InputError([Problem(where=collection.name, key="cut.num_documents", message=f"{message}; raise it")])
-    document_hashes = _hashes(collection.corpus)
+    titles, texts = strings(collection.corpus["title"]), strings(collection.corpus["text"])
+    document_hashes = _hashes(collection.corpus, [document_text(*both) for both in zip(titles, texts, strict=True)])
     rest = sorted(document_hashes.keys() - relevant, key=document_hashes.__getitem__)
     kept = pa.array(sorted(relevant.union(rest[: cut.num_documents - len(relevant)])), pa.string())
     qrels = {split: table.filter(pc.is_in(table["document_id"], value_set=kept)) for split, table in qrels.items()}
-    asked = pa.array(sorted({q for table in qrels.values() for q in table["query_id"].to_pylist()}), pa.string())
+    asked = pa.array(sorted({q for table in qrels.values() for q in strings(table["query_id"])}), pa.string())
     return Collection(
         name=collection.name,
         corpus=collection.corpus.filter(pc.is_in(collection.corpus["id"], value_set=kept)),
@@ -47,17 +48,14 @@ def cut_collection(collection: Collection, cut: Cut, *, threshold: int) -> Colle
     )
 
 
-def _hashes(table: pa.Table) -> dict[str, tuple[str, str]]:
+def _hashes(table: pa.Table, texts: list[str]) -> dict[str, tuple[str, str]]:
     """By id, the content hash and the id, which decides between equal texts."""
-    return {
-        key: (text_hash(text), key)
-        for key, text in zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True)
-    }
+    return {key: (text_hash(text), key) for key, text in zip(strings(table["id"]), texts, strict=True)}
 
 
 def _of_first_queries(
     qrels: pa.Table, hashes: Mapping[str, tuple[str, str]], num_queries: int, threshold: int
 ) -> pa.Table:
-    answered = set(qrels.filter(pc.field("relevance") >= threshold)["query_id"].to_pylist())
+    answered = strings(judged_queries(qrels, threshold))
     first = sorted(answered, key=hashes.__getitem__)[:num_queries]
     return qrels.filter(pc.is_in(qrels["query_id"], value_set=pa.array(first, pa.string())))

@@ -106,6 +106,8 @@ def _pairs(library: Path) -> Iterator[_Pair]:
 
 def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, _Function]]:
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):  # holds no definition, and most nodes are expressions
+            continue
         name = prefix
         if isinstance(child, ast.ClassDef | _Function):
             name = f"{prefix}.{child.name}" if prefix else child.name

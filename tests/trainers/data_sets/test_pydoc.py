@@ -5,9 +5,10 @@ import re
 
 import pytest
 
-from search_spaces.catalogue.data_sets import DATA_SETS
+from search_spaces.catalogue.data_sets import DATA_SETS, Cut
 from search_spaces.problems import InputError
 from trainers import data_sets
+from trainers.data_sets.cut import cut_collection
 from trainers.data_sets.pydoc import first_sentence, masked_code
 
 SOURCE = '''
@@ -104,8 +105,6 @@ def test_the_small_version_is_part_of_the_whole_and_keeps_every_answer(pydoc, sm
     assert set(small.qrels["test"]["query_id"].to_pylist()) == set(small.queries["id"].to_pylist())
 
 
-def test_a_cut_that_cannot_hold_the_answers_is_refused():
-    entry = DATA_SETS["pydoc"]
-    cut = DATA_SETS["pydoc_small"].cut.model_copy(update={"num_documents": 20})
+def test_a_cut_that_cannot_hold_the_answers_is_refused(pydoc):
     with pytest.raises(InputError, match=r"cut.num_documents: the 300 queries kept of each split have 300 relevant"):
-        data_sets.load(entry.model_copy(update={"cut": cut}))
+        cut_collection(pydoc, Cut(num_documents=20, num_queries=300), threshold=1)

@@ -1,0 +1,237 @@
+import math
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from tiny_trials import data_spec, with_hash, write_collection
+
+from results.layout import Status, from_bytes, probe_prefix, probe_rows, spec_key, status_key
+from results.predictions import predictions
+from results.rows import read_rows
+from results.store import LostLockError, open_store
+from search_spaces.identity import probe_id
+from search_spaces.specs import ProbeSpec, ScaleSpec, from_json
+from trainers.batches import false_negatives
+from trainers.candidate_pools import plan_pools
+from trainers.data_sets import load
+from trainers.encode import encode
+from trainers.init_regimes import start_encoder
+from trainers.pairs import pairs_of_texts, training_pairs
+from trainers.probe import run_probe
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("probe_data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DENSESWEEP_CACHE", str(folder / "cache"))
+        yield data_spec(write_collection(folder / "collection"), "train")
+
+
+@pytest.fixture
+def spec(data, tiny_bert, make_spec):
+    """Ten pools of four."""
+    return make_probe(data, make_spec(tiny_bert))
+
+
+def make_probe(data, encoder, *, seed=None, num_queries=40, candidates=4, scale=2.0):
+    return ProbeSpec(
+        encoder=with_hash(encoder),
+        seed=seed,
+        training_data=data,
+        scale=ScaleSpec(mode="fixed", value=scale),
+        num_queries=num_queries,
+        candidates_per_query=candidates,
+    )
+
+
+def run(spec, folder):
+    """The status, and the rows as a frame (None where there are none)."""
+    store = open_store(str(folder))
+    status = run_probe(spec, store, verify=lambda: None)
+    key = probe_rows(probe_id(spec))
+    return status, pl.from_arrow(read_rows(store, key, "probes")) if store.exists(key) else None
+
+
+def value(rows, block, statistic, similarity=None, rank=None):
+    found = rows.filter(
+        (pl.col("block") == block)
+        & (pl.col("statistic") == statistic)
+        & pl.col("similarity").eq_missing(similarity)
+        & pl.col("rank").eq_missing(rank)
+    )
+    return found["value"].item()
+
+
+def embedded_pools(spec):
+    """Each pool's query and document vectors, its documents' numbers and its mask; encoded text by text."""
+    encoder = start_encoder(spec.encoder, spec.seed)
+    pairs = training_pairs(load(spec.training_data.entry), "train", relevance_threshold=1)
+    plan = plan_pools(pairs, num_queries=spec.num_queries, candidates_per_query=spec.candidates_per_query)
+    for pool in plan:
+        queries = [encode(encoder, [pairs.query_texts[pairs.query_index[i]]], "query")[0] for i in pool]
+        documents = [encode(encoder, [pairs.document_texts[pairs.document_index[i]]], "document")[0] for i in pool]
+        numbers = pairs.document_index[pool]
+        yield np.float64(queries), np.float64(documents), numbers, false_negatives(pairs, pool)
+
+
+def brute_fisher(pools, gamma_q, gamma_d, scale):
+    """Block `embedding` in all of H, pair by pair in numpy, and the mean loss."""
+    fisher, losses = [], []
+    for queries, documents, numbers, masked in pools:
+        for i, q in enumerate(queries):
+            n_q, n_d = np.linalg.norm(q), np.linalg.norm(documents, axis=1)
+            logits = scale * documents @ q / (n_q**gamma_q * n_d**gamma_d)
+            weights = np.where(masked[i], 0, np.exp(logits - logits[~masked[i]].max()))
+            p = weights / weights.sum()
+            losses.append(-math.log(p[i]))
+            by_query = [
+                scale * (d / n**gamma_d - gamma_q * q * (q @ d) / n_q**2 / n**gamma_d) / n_q**gamma_q
+                for d, n in zip(documents, n_d, strict=True)
+            ]
+            total = np.cov(np.array(by_query).T, aweights=p, bias=True)
+            for number in set(numbers):
+                slots = np.flatnonzero(numbers == number)
+                d, n, share = documents[slots[0]], n_d[slots[0]], p[slots].sum()
+                g = scale * (q - gamma_d * d * (q @ d) / n**2) / n_q**gamma_q / n**gamma_d
+                total = total + share * (1 - share) * np.outer(g, g)
+            fisher.append(total)
+    return np.mean(fisher, axis=0), np.mean(losses)
+
+
+def test_rows_hold_the_condition_numbers_of_each_similarity(spec, tmp_path):
+    status, rows = run(spec, tmp_path)
+    assert (status.state, status.error) == ("finished", None)
+    pools = list(embedded_pools(spec))
+    stacked = np.concatenate([vectors for queries, documents, *_ in pools for vectors in (queries, documents)])
+    directions = np.linalg.svd(stacked - stacked.mean(axis=0))[2]
+    for similarity, gammas in {"qnorm": (1, 0), "dnorm": (0, 1)}.items():
+        fisher, loss = brute_fisher(pools, *gammas, spec.scale.value)
+        assert value(rows, "softmax", "loss", similarity) == pytest.approx(loss, rel=1e-5)
+        for rank in (8, 16):
+            values = np.linalg.eigvalsh(directions[:rank] @ fisher @ directions[:rank].T)
+            expected = {
+                "lambda_max": values[-1],
+                "lambda_min": values[0],
+                "trace": values.sum(),
+                "log10_kappa_uncorrected": math.log10(values[-1] / values[0]),
+            }
+            found = {name: value(rows, "embedding", name, similarity, rank) for name in expected}
+            assert found == pytest.approx(expected, rel=1e-3)
+
+
+def test_rows_hold_intervals_norms_and_what_was_used(spec, tmp_path):
+    _, rows = run(spec, tmp_path)
+    difference = rows.filter((pl.col("statistic") == "log10_kappa") & (pl.col("similarity") == "qnorm-dnorm"))
+    assert difference.height == 3 * rows.filter(pl.col("statistic") == "explained_variance").height
+    assert (difference["low"] < difference["value"]).all()
+    assert (difference["value"] < difference["high"]).all()
+    assert (difference["level"] == 0.9).all()
+    assert (value(rows, "pools", "num_pools"), value(rows, "pools", "num_queries")) == (10, 40)
+    norms = np.linalg.norm([q for queries, *_ in embedded_pools(spec) for q in queries], axis=1)
+    assert value(rows, "norms", "query_norm_mean") == pytest.approx(norms.mean(), rel=1e-5)
+    assert value(rows, "norms", "query_norm_cv") == pytest.approx(norms.std() / norms.mean(), rel=1e-4)
+
+
+def test_the_fisher_check_reads_the_rows(spec, tmp_path):
+    _, rows = run(spec, tmp_path)
+    (found,) = predictions(rows).to_dicts()
+    assert found["call"] in ("qnorm", "dnorm", "undecided")
+    assert found["low"] is not None
+
+
+def test_few_pools_give_values_and_no_interval(data, tiny_bert, make_spec, tmp_path):
+    _, rows = run(make_probe(data, make_spec(tiny_bert), num_queries=30), tmp_path)
+    assert value(rows, "pools", "num_queries") == 28
+    assert rows["low"].null_count() == rows.height
+    (found,) = predictions(rows).to_dicts()
+    assert found["call"] == "undecided"
+
+
+def test_the_same_spec_gives_the_same_bytes(spec, tmp_path):
+    for folder in ("one", "two"):
+        run(spec, tmp_path / folder)
+    key = probe_rows(probe_id(spec))
+    assert open_store(str(tmp_path / "one")).read(key) == open_store(str(tmp_path / "two")).read(key)
+
+
+def test_random_weights_differ_by_seed_and_share_their_pools(data, tiny_bert, make_spec, tmp_path):
+    random = make_spec(tiny_bert, init_regime="random")
+    frames = [run(make_probe(data, random, seed=seed), tmp_path)[1] for seed in (0, 1)]
+    kappas = [value(rows, "embedding", "log10_kappa", "qnorm", 8) for rows in frames]
+    assert kappas[0] != kappas[1]
+    assert [rows["seed"].unique().item() for rows in frames] == [0, 1]
+
+
+def test_a_finished_probe_is_not_run_again(spec, tiny_bert, tmp_path):
+    folder = shutil.copytree(tiny_bert, tmp_path / "weights")
+    spec = replace(spec, encoder=replace(spec.encoder, weights=replace(spec.encoder.weights, source=f"path:{folder}")))
+    first, _ = run(spec, tmp_path / "sweep")
+    shutil.rmtree(folder)
+    assert run(spec, tmp_path / "sweep")[0] == first
+    store = open_store(str(tmp_path / "sweep"))
+    assert from_json(ProbeSpec, store.read(spec_key(probe_prefix(probe_id(spec))))) == spec
+
+
+def test_a_failure_is_recorded_and_the_next_attempt_finishes(spec, tiny_bert, tmp_path):
+    absent = replace(spec.encoder.weights, source=f"path:{tmp_path / 'weights'}")
+    spec = replace(spec, encoder=replace(spec.encoder, weights=absent))
+    status, rows = run(spec, tmp_path / "sweep")
+    assert (status.state, rows) == ("failed", None)
+    assert str(tmp_path / "weights") in status.reason
+    assert "Traceback" in status.error
+    stored = open_store(str(tmp_path / "sweep")).read(status_key(probe_prefix(probe_id(spec))))
+    assert from_bytes(Status, stored) == status
+    shutil.copytree(tiny_bert, tmp_path / "weights")
+    status, _ = run(spec, tmp_path / "sweep")
+    assert (status.state, status.attempt, status.reason, status.error) == ("finished", 2, None, None)
+
+
+def test_rows_without_a_status_are_a_finished_probe(spec, tmp_path):
+    """As after a kill between the two writes."""
+    run(spec, tmp_path)
+    open_store(str(tmp_path)).delete(status_key(probe_prefix(probe_id(spec))))
+    assert run(spec, tmp_path)[0].state == "finished"
+
+
+def test_who_lost_the_lock_writes_nothing(spec, tmp_path):
+    def verify():
+        raise LostLockError("another driver owns this sweep")
+
+    store = open_store(str(tmp_path))
+    with pytest.raises(LostLockError):
+        run_probe(spec, store, verify=verify)
+    assert store.list("probes") == []
+
+
+# Pools
+
+TEXT_PAIRS = [(f"query {i}", f"document {i % 7}") for i in range(20)] + [("query 3", "document 5")]
+
+
+def texts_of(pairs, plan):
+    return [
+        [(pairs.query_texts[pairs.query_index[i]], pairs.document_texts[pairs.document_index[i]]) for i in pool]
+        for pool in plan
+    ]
+
+
+def test_pools_are_decided_by_content():
+    pairs, turned = pairs_of_texts(TEXT_PAIRS), pairs_of_texts(TEXT_PAIRS[::-1])
+    plan = plan_pools(pairs, num_queries=100, candidates_per_query=3)
+    assert plan.shape == (6, 3)
+    again = plan_pools(turned, num_queries=100, candidates_per_query=3)
+    assert texts_of(pairs, plan) == texts_of(turned, again)
+    queries = [query for pool in texts_of(pairs, plan) for query, _ in pool]
+    assert len(set(queries)) == 18
+    assert queries != sorted(queries)
+    fewer = plan_pools(pairs, num_queries=8, candidates_per_query=3)
+    np.testing.assert_array_equal(fewer, plan[:2])
+
+
+def test_too_few_queries_for_one_pool_are_refused():
+    pairs = pairs_of_texts(TEXT_PAIRS)
+    with pytest.raises(ValueError, match=r"candidates_per_query is 21.* has 20 different queries"):
+        plan_pools(pairs, num_queries=100, candidates_per_query=21)
