@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from kills import kill_running_worker
 
-from orchestrator_kills import kill_running_worker
 from results.rows import read_rows
 from results.store import open_store
 
@@ -164,7 +164,10 @@ def test_extending_a_finished_sweep_runs_only_what_is_missing(make_sweep):
     assert sweep.run().returncode == 0
     before = _written(sweep)
     text = sweep.file.read_text()
-    sweep.file.write_text(text.replace("- qnorm", "- qnorm\n  - dnorm").replace("in_domain: zoo", "in_domain: zoo\n    other: zoo/train"))
+    text = text.replace("- qnorm", "- qnorm\n  - dnorm").replace(
+        "in_domain: zoo", "in_domain: zoo\n    other: zoo/train"
+    )
+    sweep.file.write_text(text)
     done = sweep.run()
     assert done.returncode == 0, done.stdout + done.stderr
     after = _written(sweep)
