@@ -29,23 +29,23 @@ StorageOption = Annotated[str | None, typer.Option("--storage", help="The sweep 
 @app.command()
 def validate(file: SweepFileArgument) -> None:
     """Check a sweep file, its weights and its data; start nothing."""
-    from orchestrator.plan import make_plan
+    from orchestrator.plan import make_plan, resolve
 
-    plan = make_plan(file, None)
+    plan = make_plan(resolve(file), None)
     _console().print(f"{file}: {len(plan.trials)} trials and {len(plan.probes)} probes, no problems.", highlight=False)
 
 
 @app.command()
 def plan(file: SweepFileArgument, storage: StorageOption = None) -> None:
     """Show what a sweep file asks for: what is done, what is left, and what is left out and why."""
-    from orchestrator.plan import make_plan
+    from orchestrator.plan import make_plan, resolve
     from orchestrator.show import print_plan
     from orchestrator.storage import storage_of
     from results.store import open_existing_store
-    from search_spaces.load import load_sweep
 
-    uri = storage_of(load_sweep(file), storage)
-    print_plan(make_plan(file, open_existing_store(uri)), uri, _console())
+    resolved = resolve(file)
+    uri = storage_of(resolved.sweep, storage)
+    print_plan(make_plan(resolved, open_existing_store(uri)), uri, _console())
 
 
 @app.command()

@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from trainers.evaluations import missing_evaluations, trained_similarity
-
 from results.layout import (
     LeftOut,
     PlannedEvaluation,
@@ -28,6 +26,7 @@ from search_spaces.problems import InputError, Problem
 from search_spaces.schema import SweepFile
 from search_spaces.specs import DataSpec, EncoderSpec, ProbeSpec, TrialSpec, with_data_hash
 from trainers import data_sets, weights
+from trainers.evaluations import missing_evaluations, trained_similarity
 
 TrialState = Literal["left", "started", "failed", "to evaluate", "finished"]
 Key = TypeVar("Key")
@@ -76,7 +75,16 @@ class Plan:
         return sum(training.steps for training in left if training)
 
 
-def resolve(path: Path) -> tuple[SweepFile, Expansion]:
+@dataclass(frozen=True, kw_only=True)
+class Resolved:
+    """A sweep file, expanded, with the content hashes of all weights and data that it names."""
+
+    sweep: SweepFile
+    where: str
+    expansion: Expansion
+
+
+def resolve(path: Path) -> Resolved:
     """Load and expand a sweep file, and fill in the content hashes of all weights and data it names.
 
     Raises:
@@ -86,12 +94,12 @@ def resolve(path: Path) -> tuple[SweepFile, Expansion]:
     where = str(path)
     expansion = expand(sweep, where=where)
     problems: list[Problem] = []
-    encoders = _each(lambda e: _with_weights(e, where), {t.encoder for t in expansion.trials}, problems)
-    data = _each(lambda d: _with_content(d, where), _data_of(expansion), problems)
+    encoders = _each(_with_weights, {t.encoder for t in expansion.trials}, problems)
+    data = _each(_with_content, _data_of(expansion), problems)
     problems += _too_small(expansion, data, where)
     if problems:
         raise InputError(dict.fromkeys(problems))
-    return sweep, replace(
+    resolved = replace(
         expansion,
         trials=tuple(
             replace(t, encoder=encoders[t.encoder], training_data=data[t.training_data] if t.training_data else None)
@@ -102,16 +110,17 @@ def resolve(path: Path) -> tuple[SweepFile, Expansion]:
         ),
         evaluations=tuple(replace(e, spec=replace(e.spec, data=data[e.spec.data])) for e in expansion.evaluations),
     )
+    return Resolved(sweep=sweep, where=where, expansion=resolved)
 
 
-def make_plan(path: Path, store: Store | None) -> Plan:
-    """Resolve the sweep file and hold it against the store; without one, nothing counts as done."""
-    sweep, expansion = resolve(path)
+def make_plan(resolved: Resolved, store: Store | None) -> Plan:
+    """Hold a sweep file against the store; without one, nothing counts as done."""
+    expansion = resolved.expansion
     by_id = {trial_id(spec): spec for spec in expansion.trials}
     probes = {probe_id(spec): spec for spec in expansion.probes}
     return Plan(
-        sweep=sweep,
-        where=str(path),
+        sweep=resolved.sweep,
+        where=resolved.where,
         trials=tuple(
             TrialPlan(spec=spec, trial_id=key, state=_trial_state(key, spec, expansion.evaluations, store))
             for key, spec in by_id.items()
@@ -191,11 +200,11 @@ def _data_of(expansion: Expansion) -> set[DataSpec]:
     return training | {e.spec.data for e in expansion.evaluations}
 
 
-def _with_weights(encoder: EncoderSpec, where: str) -> EncoderSpec:
+def _with_weights(encoder: EncoderSpec) -> EncoderSpec:
     return replace(encoder, weights=replace(encoder.weights, content_hash=weights.content_hash(encoder.weights)))
 
 
-def _with_content(data: DataSpec, where: str) -> DataSpec:
+def _with_content(data: DataSpec) -> DataSpec:
     found = data_sets.fingerprint(data.entry, data.split)
     return with_data_hash(data, content_hash=found.content_hash, num_pairs=found.num_pairs)
 

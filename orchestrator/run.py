@@ -15,7 +15,7 @@ from rich.console import Console
 from orchestrator.events import Ended, Event, Listener, Started, Stepped
 from orchestrator.interrupt import Interrupt, interruptible
 from orchestrator.machine import available_cpus
-from orchestrator.plan import Plan, make_plan, sweep_record
+from orchestrator.plan import Plan, Resolved, make_plan, resolve, sweep_record
 from orchestrator.progress import progress_of, shown
 from orchestrator.show import SWEEP_LOCK as LOCK
 from orchestrator.show import export_all, print_results
@@ -24,7 +24,6 @@ from orchestrator.terminal import chatter_to
 from results import layout
 from results.layout import Status, SweepRecord
 from results.store import Lock, LockedError, Store, open_store
-from search_spaces.load import load_sweep
 from search_spaces.problems import InputError, Problem
 from search_spaces.specs import to_json
 from trainers.provenance import provenance
@@ -51,18 +50,19 @@ def run_sweep(request: Request) -> int:
     Raises:
         InputError: the file, its data or its folder cannot be used, or the sweep is running already; nothing started.
     """
-    sweep = load_sweep(request.path)
-    uri = storage_of(sweep, request.storage)
+    with request.console.status("reading weights and data"):
+        resolved = resolve(request.path)
+    _check_placeable(resolved)
+    uri = storage_of(resolved.sweep, request.storage)
     store = open_store(uri)
     with _locked(store, uri) as lock:
-        with request.console.status("reading weights and data"):
-            plan = make_plan(request.path, store)
+        plan = make_plan(resolved, store)
         if plan.is_finished and _recorded(store) == sweep_record(plan) and _is_mirrored(plan, store):
             done = f"{len(plan.trials)} trials and {len(plan.probes)} probes"
-            request.console.print(f"Nothing is left to run: {done} of '{sweep.name}' are finished.")
+            request.console.print(f"Nothing is left to run: {done} of '{plan.sweep.name}' are finished.")
             print_results(store, sweep_record(plan), request.console, allow_missing=False)
             return EXIT_OK
-        return _run_left(plan, store, lock, request)
+        return _run_left(plan, store, lock, request, resolved)
 
 
 @contextmanager
@@ -78,15 +78,14 @@ def _locked(store: Store, uri: str) -> Iterator[Lock]:
         lock.release()
 
 
-def _run_left(plan: Plan, store: Store, lock: Lock, request: Request) -> int:
+def _run_left(plan: Plan, store: Store, lock: Lock, request: Request, resolved: Resolved) -> int:
     """Place everything that is left; the terminal shows progress, and libraries' own output goes to a log file."""
-    _check_placeable(plan)
     _write_record(plan, store, request.path)
     log = _log_file(store)
     with chatter_to(log) as screen:
         screen.print(f"Sweep '{plan.sweep.name}' in {store.uri}; libraries' own output is in {log}")
         interrupted = _place_and_mirror(plan, store, lock, screen, log)
-    after = make_plan(request.path, store)
+    after = make_plan(resolved, store)
     if interrupted:
         request.console.print(f"Stopped. To go on where it stopped: densesweep run {request.path}")
         return EXIT_INTERRUPTED
@@ -94,12 +93,12 @@ def _run_left(plan: Plan, store: Store, lock: Lock, request: Request) -> int:
     return EXIT_OK if after.is_finished else EXIT_FAILED
 
 
-def _check_placeable(plan: Plan) -> None:
+def _check_placeable(resolved: Resolved) -> None:
     """Refuse a request that this machine can never meet. Raises InputError."""
-    asked = plan.sweep.resources.cpus
+    asked = resolved.sweep.resources.cpus
     if asked > available_cpus():
         message = f"{asked} CPUs for one trial, but this machine has {available_cpus()}"
-        raise InputError([Problem(where=plan.where, key="resources.cpus", message=message)])
+        raise InputError([Problem(where=resolved.where, key="resources.cpus", message=message)])
 
 
 def _is_mirrored(plan: Plan, store: Store) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.plan import make_plan, sweep_record
+from orchestrator.plan import make_plan, resolve, sweep_record
 from results import layout
 from results.rows import write_rows
 from results.schemas import SCHEMAS
@@ -68,7 +68,7 @@ def workplace(tmp_path_factory):
 def write_sweep_folder(folder):
     """What a finished run leaves that `status` and `tables` read."""
     store = open_store(str(folder / "sweep"))
-    plan = make_plan(folder / "light.yaml", store)
+    plan = make_plan(resolve(folder / "light.yaml"), store)
     record = sweep_record(plan)
     store.write(layout.SWEEP_RECORD, layout.to_bytes(record))
     [evaluation] = record.evaluations

@@ -82,11 +82,10 @@ def token_ids(encoder: Encoder, texts: Sequence[str], side: Side) -> list[list[i
 
 
 def beginning(text: str, num_characters: int) -> str:
-    """The text's first words, at most `num_characters`; all of it where a cut there would leave less than half of that."""
+    """The text's first words, at most `num_characters`; all of it where less than half of that would be left."""
     if len(text) <= num_characters:
         return text
-    # To split off the last word; split() knows every kind of white space, as tokenizers do.
-    words = text[: num_characters + 1].rsplit(maxsplit=1)
+    words = text[:num_characters].rsplit(maxsplit=1)  # the last word may have been cut, so it goes
     cut = words[0] if len(words) > 1 else ""
     return cut if 2 * len(cut) >= num_characters else text
 

@@ -19,6 +19,7 @@ from trainers.evaluate import evaluate
 from trainers.evaluations import missing_evaluations, trained_similarity
 from trainers.history import Report, history_row
 from trainers.init_regimes import start_encoder
+from trainers.planned import check_as_planned
 from trainers.resume import CheckpointPolicy, remove_training_checkpoints
 from trainers.threads import set_threads
 from trainers.train import train
@@ -108,6 +109,7 @@ def _make_checkpoint(
 ) -> None:
     """Publish the trial's checkpoint, then its history, then its own row, which says that all is there."""
     key = identity_of(spec)
+    check_as_planned(spec)
     if spec.kind == "untrained":
         result = None
         _publish_untrained(spec, store, hooks)

@@ -26,7 +26,7 @@ LEARNABLE = SimilaritySpec(name="learnable", gamma_q=0.5, gamma_d=0.5, trained=T
 FIXED = {"cosine", "dot", "qnorm", "dnorm", "half"}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def collection(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trial_data")
     with pytest.MonkeyPatch.context() as patch:
@@ -149,6 +149,19 @@ def test_what_a_report_raises_fails_the_trial(spec, tmp_path):
 
     status = run(spec(), tmp_path, hooks=Hooks(report=full))
     assert (status.state, status.reason) == ("failed", "OSError: no space left")
+
+
+def test_data_or_weights_that_changed_since_planning_fail_the_trial(tiny_bert, make_spec, tmp_path):
+    collection = write_collection(tmp_path / "collection")
+    trial = trial_spec(data_spec(collection, "train"), make_spec(tiny_bert))
+    weights = replace(trial.encoder.weights, content_hash="0" * 64)
+    status = run(replace(trial, encoder=replace(trial.encoder, weights=weights)), tmp_path / "sweep")
+    assert status.reason.startswith(f"ValueError: the weights of path:{tiny_bert} changed")
+    qrels = collection / "qrels" / "train.tsv"
+    qrels.write_text(qrels.read_text().replace("q0-0\td0\t1", "q0-0\td1\t1"))
+    status = run(trial, tmp_path / "sweep")
+    assert status.reason.startswith("ValueError: split 'train' of data set 'tiny' changed")
+    assert f"{trial.training_data.content_hash} was planned" in status.reason
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, LostLockError])
