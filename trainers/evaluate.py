@@ -9,7 +9,6 @@ Shapes: Q queries, D documents of a block, K results, H embedding size.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +49,6 @@ def evaluate(
     *,
     store: Store,
     encoder: Encoder | None = None,
-    device: Literal["cpu", "gpu"] = "cpu",
     verify: Callable[[], None] = lambda: None,
     progress: Progress | None = None,
 ) -> None:
@@ -61,8 +59,7 @@ def evaluate(
         evaluation: what to evaluate on, with its content hash.
         similarities: what to score with, as `missing_evaluations` names them; without any, nothing is done.
         store: where rows are written.
-        encoder: the checkpoint's encoder, on its device, where the caller has it loaded.
-        device: where a checkpoint that is loaded here encodes.
+        encoder: the checkpoint's encoder where the caller has it loaded, on the device that is to encode.
         verify: called before each write; raises LostLockError where nothing may be written any more.
         progress: told how many more texts are encoded.
 
@@ -75,7 +72,7 @@ def evaluate(
     collection = load_evaluated(evaluation)
     queries = split_queries(collection, evaluation.data.split, evaluation.data.entry.exclusion)
     gammas_d = list(dict.fromkeys(similarity.gamma_d for similarity in similarities))
-    encoder = encoder or load_checkpoint(folder).encoder.to("cuda" if device == "gpu" else "cpu")
+    encoder = encoder or load_checkpoint(folder).encoder
     found = search_collection(encoder, collection, queries, gammas_d, evaluation=evaluation, progress=progress)
     checkpoint = checkpoint_hash(folder)
     norms = norm_columns(

@@ -59,7 +59,7 @@ def run_probe(spec: ProbeSpec, store: Store, *, verify: Callable[[], None]) -> S
 
 
 def probe(spec: ProbeSpec) -> list[Row]:
-    """Encode the probe's texts once and compute its rows; the same spec and threads give the same bits.
+    """Encode the probe's texts and compute its rows; the same spec and threads give the same bits.
 
     Raises:
         InputError: weights or data are not there.
@@ -68,23 +68,24 @@ def probe(spec: ProbeSpec) -> list[Row]:
     set_threads(spec.threads)
     data = spec.training_data
     pairs = training_pairs(data_sets.load(data.entry), data.split, relevance_threshold=data.entry.relevance_threshold)
-    plan_PC = plan_pools(pairs, num_queries=spec.num_queries, candidates_per_query=spec.candidates_per_query)
-    embedded = _embedded(_encoder(spec), pairs, plan_PC)
-    pools = [embedded.pool(pairs, pool_C) for pool_C in plan_PC]
-    subspace = shared_subspace(torch.cat([vectors for pool in pools for vectors in (pool.query_QH, pool.document_DH)]))
+    plan = plan_pools(pairs, num_queries=spec.num_queries, candidates_per_query=spec.candidates_per_query)
+    encoder = _encoder(spec)
+    embedded, held_out = (_embedded(encoder, pairs, indices) for indices in (plan.pool_PC, plan.held_out_S))
+    pools = [embedded.pool(pairs, pool_C) for pool_C in plan.pool_PC]
+    subspace = shared_subspace(torch.cat([held_out.query_NH, held_out.document_NH]))
     points = {name: _point(name, spec.scale.value) for name in PROBED}
     return probe_rows(
         spec,
         measured={name: measure(pools, point, subspace.basis_HR) for name, point in points.items()},
         subspace=subspace,
         norms=_norm_statistics("query", embedded.query_NH) | _norm_statistics("document", embedded.document_NH),
-        num_pools=len(pools),
+        plan=plan,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Embedded:
-    """Raw embeddings of the texts that stand in a pool, each once, and their indices in the training pairs, rising."""
+    """Raw embeddings of the texts of some pairs, each once, and their indices in the training pairs, rising."""
 
     query_N: NDArray[np.int64]
     query_NH: Tensor
@@ -108,9 +109,9 @@ def _encoder(spec: ProbeSpec) -> Encoder:
     return start_encoder(spec.encoder, spec.seed).to("cuda" if spec.device == "gpu" else "cpu")
 
 
-def _embedded(encoder: Encoder, pairs: TrainingPairs, plan_PC: NDArray[np.int64]) -> _Embedded:
-    query_N = np.unique(pairs.query_index[plan_PC])
-    document_N = np.unique(pairs.document_index[plan_PC])
+def _embedded(encoder: Encoder, pairs: TrainingPairs, indices: NDArray[np.int64]) -> _Embedded:
+    query_N = np.unique(pairs.query_index[indices])
+    document_N = np.unique(pairs.document_index[indices])
     query_NH = encode(encoder, [pairs.query_texts[index] for index in query_N], "query")
     document_NH = encode(encoder, [pairs.document_texts[index] for index in document_N], "document")
     for side, vectors_NH in (("query", query_NH), ("document", document_NH)):

@@ -7,6 +7,7 @@ from typing import Any
 
 from search_spaces.identity import probe_id
 from search_spaces.specs import ProbeSpec
+from trainers.candidate_pools import ProbePairs
 from trainers.fisher_estimates import BLOCKS, Compared, Measured, compare
 from trainers.jackknife import LEVEL, Estimate
 from trainers.spectrum import RIDGE
@@ -16,7 +17,12 @@ Row = dict[str, Any]
 
 
 def probe_rows(
-    spec: ProbeSpec, *, measured: Mapping[str, Measured], subspace: Subspace, norms: Mapping[str, float], num_pools: int
+    spec: ProbeSpec,
+    *,
+    measured: Mapping[str, Measured],
+    subspace: Subspace,
+    norms: Mapping[str, float],
+    plan: ProbePairs,
 ) -> list[Row]:
     """All rows of one probe.
 
@@ -25,11 +31,11 @@ def probe_rows(
         measured: the two similarities that are compared, by name; differences are first - second.
         subspace: in which they were measured.
         norms: statistics of the raw embeddings' norms, by name.
-        num_pools: the number of pools that were made.
+        plan: which pairs were used.
     """
     (first, one), (second, other) = measured.items()
     compared = {(block, rank): compare(one, other, block, rank) for block in BLOCKS for rank in subspace.ranks}
-    used = {"num_pools": num_pools, "num_queries": num_pools * spec.candidates_per_query}
+    used = {"num_pools": len(plan.pool_PC), "num_queries": plan.pool_PC.size, "num_held_out": len(plan.held_out_S)}
     rows = chain(
         chain.from_iterable(_kappa_rows(first, second, *where, found) for where, found in compared.items()),
         _softmax_rows(measured),

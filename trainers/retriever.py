@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from trainers.encoder import Encoder
@@ -9,10 +10,28 @@ from trainers.similarity import Gammas
 
 
 class Tokens(NamedTuple):
-    """Padded texts of one side: int64 [B, T] each."""
+    """Padded texts: int64 [B, T] each."""
 
     input_ids: Tensor
     attention_mask: Tensor
+
+    def to(self, device: torch.device) -> "Tokens":
+        """The same on another device."""
+        return Tokens(self.input_ids.to(device), self.attention_mask.to(device))
+
+
+class Texts(NamedTuple):
+    """One side of a batch in chunks of similar length, so that few tokens are pads; the batch itself stays random.
+
+    `place` [B] says where each text of the batch stands among the chunks' texts.
+    """
+
+    chunks: tuple[Tokens, ...]
+    place: Tensor
+
+    def to(self, device: torch.device) -> "Texts":
+        """The same on another device."""
+        return Texts(tuple(chunk.to(device) for chunk in self.chunks), self.place.to(device))
 
 
 class Embedded(NamedTuple):
@@ -35,6 +54,9 @@ class Retriever(nn.Module):
         self.encoder = encoder
         self.gammas = gammas
 
-    def forward(self, query: Tokens, document: Tokens) -> Embedded:
+    def forward(self, query: Texts, document: Texts) -> Embedded:
         """Embed both sides of a batch."""
-        return Embedded(self.encoder(*query), self.encoder(*document), *self.gammas.values())
+        return Embedded(self._embed(query), self._embed(document), *self.gammas.values())
+
+    def _embed(self, texts: Texts) -> Tensor:
+        return torch.cat([self.encoder(*chunk) for chunk in texts.chunks])[texts.place]

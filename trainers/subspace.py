@@ -2,7 +2,7 @@
 
 An encoder's embeddings have directions in which they hardly vary (and exact null ones, as behind a LayerNorm). A
 condition number over all of H measures where these are cut off, not the loss: on MiniLM kappa is about 1 / cut-off. So
-the subspace comes from the embeddings alone, and no similarity cuts anything off.
+the subspace comes from embeddings alone (of pairs that stand in no pool), and no similarity cuts anything off.
 
 Shapes: N embeddings, H embedding size, R dimension of the subspace.
 """

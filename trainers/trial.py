@@ -19,6 +19,7 @@ from trainers.evaluate import evaluate
 from trainers.evaluations import missing_evaluations, trained_similarity
 from trainers.history import Report, history_row
 from trainers.init_regimes import start_encoder
+from trainers.memory import release_memory
 from trainers.planned import check_as_planned
 from trainers.resume import CheckpointPolicy, remove_training_checkpoints
 from trainers.threads import set_threads
@@ -74,6 +75,7 @@ def run_trial(
     running = attempt.start()
     try:
         set_threads(spec.threads)
+        release_memory()
         if not store.exists(layout.trial_rows(key)):
             _make_checkpoint(spec, store, hooks, checkpoint_policy, provenance_json)
         hooks.verify()

@@ -32,11 +32,11 @@ def data(tmp_path_factory):
 
 @pytest.fixture
 def spec(data, tiny_bert, make_spec):
-    """Ten pools of four."""
+    """Nine pools of three, and 13 pairs held out."""
     return make_probe(data, make_spec(tiny_bert))
 
 
-def make_probe(data, encoder, *, seed=None, num_queries=40, candidates=4, scale=2.0):
+def make_probe(data, encoder, *, seed=None, num_queries=40, candidates=3, scale=2.0):
     return ProbeSpec(
         encoder=with_hash(encoder),
         seed=seed,
@@ -66,15 +66,19 @@ def value(rows, block, statistic, similarity=None, rank=None):
 
 
 def embedded_pools(spec):
-    """Each pool's query and document vectors, its documents' numbers and its mask; encoded text by text."""
+    """Each pool's query and document vectors, its documents' numbers and its mask; then vectors of what is held out."""
     encoder = start_encoder(spec.encoder, spec.seed)
     pairs = training_pairs(load(spec.training_data.entry), "train", relevance_threshold=1)
     plan = plan_pools(pairs, num_queries=spec.num_queries, candidates_per_query=spec.candidates_per_query)
-    for pool in plan:
-        queries = [encode(encoder, [pairs.query_texts[pairs.query_index[i]]], "query")[0] for i in pool]
-        documents = [encode(encoder, [pairs.document_texts[pairs.document_index[i]]], "document")[0] for i in pool]
-        numbers = pairs.document_index[pool]
-        yield np.float64(queries), np.float64(documents), numbers, false_negatives(pairs, pool)
+
+    def vectors(indices):
+        queries = [encode(encoder, [pairs.query_texts[pairs.query_index[i]]], "query")[0] for i in indices]
+        documents = [encode(encoder, [pairs.document_texts[pairs.document_index[i]]], "document")[0] for i in indices]
+        return np.float64(queries), np.float64(documents)
+
+    pools = [(*vectors(pool), pairs.document_index[pool], false_negatives(pairs, pool)) for pool in plan.pool_PC]
+    queries, documents = vectors(plan.held_out_S)
+    return pools, np.concatenate([queries, np.unique(documents, axis=0)])
 
 
 def brute_fisher(pools, gamma_q, gamma_d, scale):
@@ -104,9 +108,8 @@ def brute_fisher(pools, gamma_q, gamma_d, scale):
 def test_rows_hold_the_condition_numbers_of_each_similarity(spec, tmp_path):
     status, rows = run(spec, tmp_path)
     assert (status.state, status.error) == ("finished", None)
-    pools = list(embedded_pools(spec))
-    stacked = np.concatenate([vectors for queries, documents, *_ in pools for vectors in (queries, documents)])
-    directions = np.linalg.svd(stacked - stacked.mean(axis=0))[2]
+    pools, held_out = embedded_pools(spec)
+    directions = np.linalg.svd(held_out - held_out.mean(axis=0))[2]
     for similarity, gammas in {"qnorm": (1, 0), "dnorm": (0, 1)}.items():
         fisher, loss = brute_fisher(pools, *gammas, spec.scale.value)
         assert value(rows, "softmax", "loss", similarity) == pytest.approx(loss, rel=1e-5)
@@ -129,8 +132,9 @@ def test_rows_hold_intervals_norms_and_what_was_used(spec, tmp_path):
     assert (difference["low"] < difference["value"]).all()
     assert (difference["value"] < difference["high"]).all()
     assert (difference["level"] == 0.9).all()
-    assert (value(rows, "pools", "num_pools"), value(rows, "pools", "num_queries")) == (10, 40)
-    norms = np.linalg.norm([q for queries, *_ in embedded_pools(spec) for q in queries], axis=1)
+    used = [value(rows, "pools", name) for name in ("num_pools", "num_queries", "num_held_out")]
+    assert used == [9, 27, 13]
+    norms = np.linalg.norm([q for queries, *_ in embedded_pools(spec)[0] for q in queries], axis=1)
     assert value(rows, "norms", "query_norm_mean") == pytest.approx(norms.mean(), rel=1e-5)
     assert value(rows, "norms", "query_norm_cv") == pytest.approx(norms.std() / norms.mean(), rel=1e-4)
 
@@ -143,8 +147,8 @@ def test_the_fisher_check_reads_the_rows(spec, tmp_path):
 
 
 def test_few_pools_give_values_and_no_interval(data, tiny_bert, make_spec, tmp_path):
-    _, rows = run(make_probe(data, make_spec(tiny_bert), num_queries=30), tmp_path)
-    assert value(rows, "pools", "num_queries") == 28
+    _, rows = run(make_probe(data, make_spec(tiny_bert), num_queries=20), tmp_path)
+    assert value(rows, "pools", "num_queries") == 18
     assert rows["low"].null_count() == rows.height
     (found,) = predictions(rows).to_dicts()
     assert found["call"] == "undecided"
@@ -214,24 +218,29 @@ TEXT_PAIRS = [(f"query {i}", f"document {i % 7}") for i in range(20)] + [("query
 def texts_of(pairs, plan):
     return [
         [(pairs.query_texts[pairs.query_index[i]], pairs.document_texts[pairs.document_index[i]]) for i in pool]
-        for pool in plan
+        for pool in plan.pool_PC
     ]
 
 
 def test_pools_are_decided_by_content():
     pairs, turned = pairs_of_texts(TEXT_PAIRS), pairs_of_texts(TEXT_PAIRS[::-1])
     plan = plan_pools(pairs, num_queries=100, candidates_per_query=3)
-    assert plan.shape == (6, 3)
+    assert plan.pool_PC.shape == (4, 3)
+    assert len(plan.held_out_S) == 6
     again = plan_pools(turned, num_queries=100, candidates_per_query=3)
     assert texts_of(pairs, plan) == texts_of(turned, again)
+    everything = np.concatenate([plan.pool_PC.ravel(), plan.held_out_S])
+    assert len(set(pairs.query_index[everything].tolist())) == 18
     queries = [query for pool in texts_of(pairs, plan) for query, _ in pool]
-    assert len(set(queries)) == 18
     assert queries != sorted(queries)
     fewer = plan_pools(pairs, num_queries=8, candidates_per_query=3)
-    np.testing.assert_array_equal(fewer, plan[:2])
+    np.testing.assert_array_equal(fewer.pool_PC, plan.pool_PC[:2])
+    np.testing.assert_array_equal(fewer.held_out_S, plan.held_out_S)
 
 
 def test_too_few_queries_for_one_pool_are_refused():
     pairs = pairs_of_texts(TEXT_PAIRS)
-    with pytest.raises(ValueError, match=r"candidates_per_query is 21.* has 20 different queries"):
-        plan_pools(pairs, num_queries=100, candidates_per_query=21)
+    with pytest.raises(
+        ValueError, match=r"candidates_per_query is 15.* has 20 different queries, of which 6 are held out"
+    ):
+        plan_pools(pairs, num_queries=100, candidates_per_query=15)
