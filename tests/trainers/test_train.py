@@ -19,11 +19,15 @@ from results.store import open_store
 from search_spaces.identity import trial_id
 from search_spaces.specs import SimilaritySpec
 from trainers import data_sets
+from trainers.batch_tensors import tokenised_batches
 from trainers.batches import false_negatives, plan_batches
 from trainers.checkpoints import load_checkpoint
 from trainers.init_regimes import start_encoder
+from trainers.losses import info_nce
 from trainers.pairs import training_pairs
 from trainers.resume import CheckpointPolicy
+from trainers.retriever import Retriever
+from trainers.similarity import Gammas
 from trainers.stepping import NonFiniteLossError
 from trainers.threads import set_threads
 
@@ -66,6 +70,14 @@ def test_training_lowers_the_loss_and_reports_every_step(data, minilm, tmp_path)
     assert result.pairs_per_s == pytest.approx(20 * 8 / steps_s)
 
 
+def _embedded(encoder, texts, side):
+    """The texts as one padded batch, longest first as training has them, since dropout depends on the place."""
+    ids = encoder.tokenise(texts, side)
+    order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
+    embedded = encoder(*encoder.pad([ids[i] for i in order]))
+    return torch.stack([embedded[order.index(i)] for i in range(len(ids))])
+
+
 def test_training_is_the_plain_loop_written_out(spec, data, make_spec, tiny_bert, tmp_path):
     """The same steps without accelerate or this project's loss, optimiser groups and schedule; dropout on."""
     trial = spec(steps=5, similarity=LEARNABLE, schedule="linear", warmup_steps=1, weight_decay=0.1, clip_norm=0.5)
@@ -88,11 +100,8 @@ def test_training_is_the_plain_loop_written_out(spec, data, make_spec, tiny_bert
     pairs = training_pairs(data_sets.load(data.entry), "train", relevance_threshold=1)
     torch.manual_seed(trial.seed)
     for step, batch in enumerate(plan_batches(pairs, global_batch=8, steps=5, seed=trial.seed)):
-        query = encoder(
-            *encoder.pad(encoder.tokenise([pairs.query_texts[i] for i in pairs.query_index[batch]], "query"))
-        )
-        texts = [pairs.document_texts[i] for i in pairs.document_index[batch]]
-        document = encoder(*encoder.pad(encoder.tokenise(texts, "document")))
+        query = _embedded(encoder, [pairs.query_texts[i] for i in pairs.query_index[batch]], "query")
+        document = _embedded(encoder, [pairs.document_texts[i] for i in pairs.document_index[batch]], "document")
         gamma_q, gamma_d = g.sigmoid()
         logits = 20 * query @ document.T / query.norm(dim=1)[:, None] ** gamma_q / document.norm(dim=1) ** gamma_d
         logits[torch.from_numpy(false_negatives(pairs, batch))] = -torch.inf
@@ -213,3 +222,24 @@ def test_time_policies():
     assert policy.is_due(1, 5.0)
     assert CheckpointPolicy(every_steps=3).is_due(6, 0.0)
     assert not CheckpointPolicy(every_steps=3).is_due(7, math.inf)
+
+
+def test_chunks_of_similar_length_give_the_gradients_of_one_padded_batch(spec, data):
+    """Without dropout, whose masks depend on the place of a text in its chunk."""
+    trial = spec()
+    pairs = training_pairs(data_sets.load(data.entry), "train", relevance_threshold=1)
+    plan = plan_batches(pairs, global_batch=8, steps=1, seed=0)
+    seen = []
+    for chunk_tokens in (10**6, 24):
+        retriever = Retriever(start_encoder(trial.encoder, trial.seed), Gammas.from_spec(LEARNABLE)).eval()
+        [batch] = tokenised_batches(retriever.encoder, pairs, plan, chunk_tokens=chunk_tokens)
+        embedded = retriever(batch.query, batch.document)
+        gammas = (embedded.gamma_q, embedded.gamma_d)
+        loss = info_nce(embedded.query, embedded.document, masked_QD=batch.masked, gammas=gammas, scale=20.0).loss
+        loss.backward()
+        gradients = [weight.grad for weight in retriever.parameters() if weight.grad is not None]
+        seen.append((len(batch.query.chunks), loss.item(), torch.cat([g.flatten() for g in gradients])))
+    (whole, whole_loss, whole_gradient), (chunked, chunked_loss, chunked_gradient) = seen
+    assert whole == 1 < chunked
+    assert chunked_loss == pytest.approx(whole_loss, rel=1e-5)
+    assert torch.dist(whole_gradient, chunked_gradient) < 1e-4 * whole_gradient.norm()
