@@ -158,7 +158,7 @@ class MlflowRuns:
         """End the parent run with its tables; the first Markdown one, or where it lies, is the description."""
         assert self.parent_run_id is not None, "connect() comes first"
         parent = _as_run(self._client.get_run(self.parent_run_id))
-        self._log_metrics(parent, dict(list(metrics.items())[:MAX_METRICS]), _now_ms())
+        self._log_metrics(parent, dict(list(metrics.items())[:MAX_METRICS]), now_ms())
         self._log_artifacts(parent, {f"tables/{name}": text.encode() for name, text in tables.items()})
         headline = next((name for name in sorted(tables) if name.endswith(".md")), None)
         if headline is not None:
@@ -237,7 +237,7 @@ class MlflowRuns:
 
         new = {name: value for name, value in metrics.items() if run.metrics.get(name) != value}
         # A number that replaces another must be the later one to be shown.
-        stamped = [Metric(name, value, _now_ms() if name in run.metrics else at_ms, 0) for name, value in new.items()]
+        stamped = [Metric(name, value, now_ms() if name in run.metrics else at_ms, 0) for name, value in new.items()]
         if stamped:
             self._client.log_batch(run.run_id, metrics=stamped)
             run.metrics.update(new)
@@ -291,7 +291,8 @@ def _end_ms(status: Status) -> int:
     return _milliseconds(status.finished_at or status.started_at)
 
 
-def _now_ms() -> int:
+def now_ms() -> int:
+    """Milliseconds since the epoch, as MLflow counts time."""
     return time.time_ns() // 1_000_000
 
 

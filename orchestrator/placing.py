@@ -33,10 +33,13 @@ class Work:
     checkpoints: CheckpointsBlock
 
 
-def place(work: Work, listener: Listener, interrupt: Interrupt, record_failure: Callable[[str, str], Status]) -> None:
+def place(
+    work: Work, listener: Listener, interrupt: Interrupt, record_failure: Callable[[str, str], Status]
+) -> str | None:
     """Run all probes and trials, several at once, and return when each has ended or the run was interrupted.
 
-    `record_failure(key, reason)` writes the status of a trial or probe whose worker could not do so itself.
+    `record_failure(key, reason)` writes the status of a trial or probe whose worker could not do so itself. Returns
+    why the sweep was ended before all had run, in one line; None where it was not, or was interrupted.
     """
     ray.init(
         address="local",
@@ -48,16 +51,16 @@ def place(work: Work, listener: Listener, interrupt: Interrupt, record_failure: 
     )
     try:
         probes = _Probes(work, listener, record_failure)
-        if work.trials:
-            _run_trials(work, listener, interrupt, record_failure)
+        ended_early = _run_trials(work, listener, interrupt, record_failure) if work.trials else None
         probes.wait(interrupt)
     finally:
         ray.shutdown()
+    return ended_early
 
 
 def _run_trials(
     work: Work, listener: Listener, interrupt: Interrupt, record_failure: Callable[[str, str], Status]
-) -> None:
+) -> str | None:
     watcher = _Watcher(work, listener, record_failure)
     request = tune.PlacementGroupFactory([{"CPU": work.resources.cpus, "GPU": work.resources.gpus}])
     config = {
@@ -67,6 +70,7 @@ def _run_trials(
         "every_steps": work.checkpoints.every_steps,
         "every_s": work.checkpoints.every_s,
     }
+    stop = _Stop(interrupt, watcher, work.resources.stop_after_failures)
     with tempfile.TemporaryDirectory(prefix="densesweep-tune-") as disposable:
         tune.Tuner(
             tune.with_resources(_trainable, request),
@@ -77,10 +81,11 @@ def _run_trials(
                 storage_path=disposable,
                 callbacks=[watcher],
                 failure_config=tune.FailureConfig(max_failures=work.resources.retries),
-                stop=_Stop(interrupt, watcher, work.resources.stop_after_failures),
+                stop=stop,
                 verbose=0,
             ),
         ).fit()
+    return stop.reason
 
 
 def _trainable(config: Mapping[str, Any]) -> None:
@@ -94,12 +99,11 @@ class _Watcher(Callback):
     """Turns Tune's callbacks into events, and records the trials whose worker died for good."""
 
     def __init__(self, work: Work, listener: Listener, record_failure: Callable[[str, str], Status]) -> None:
-        self._retries = work.resources.retries
         self._listener = listener
         self._record_failure = record_failure
-        self._failures_seen: dict[str, int] = {}
         self.num_finished = 0
         self.num_failed = 0
+        self.last_failure: str | None = None
 
     def __reduce__(self) -> tuple[type[Callback], tuple[()]]:
         """Tune pickles its callbacks to restore an experiment, which is never done: the sweep folder is the truth."""
@@ -131,7 +135,9 @@ class _Watcher(Callback):
 
     def _count(self, status: Status) -> None:
         self.num_finished += status.state == "finished"
-        self.num_failed += status.state == "failed"
+        if status.state == "failed":
+            self.num_failed += 1
+            self.last_failure = status.reason
 
 
 class _Stop(Stopper):
@@ -150,10 +156,17 @@ class _Stop(Stopper):
         """Never ends a single trial."""
         return False
 
+    @property
+    def reason(self) -> str | None:
+        """Why the sweep ends early, if it does so by itself."""
+        num_failed = self._watcher.num_failed
+        if self._watcher.num_finished or num_failed < self._stop_after_failures:
+            return None
+        return f"the first {num_failed} trials all failed, the last with: {self._watcher.last_failure}"
+
     def stop_all(self) -> bool:
         """Whether to start nothing more and end what runs."""
-        hopeless = self._watcher.num_finished == 0 and self._watcher.num_failed >= self._stop_after_failures
-        return hopeless or self._interrupt.asked
+        return self.reason is not None or self._interrupt.asked
 
 
 def _reason(trial: Any) -> str:

@@ -24,9 +24,10 @@ from search_spaces.identity import probe_id, trial_id
 from search_spaces.load import load_sweep
 from search_spaces.problems import InputError, Problem
 from search_spaces.schema import SweepFile
+from search_spaces.scoring import trained_similarity
 from search_spaces.specs import DataSpec, EncoderSpec, ProbeSpec, TrialSpec, with_data_hash
 from trainers import data_sets, weights
-from trainers.evaluations import missing_evaluations, trained_similarity
+from trainers.evaluations import missing_evaluations
 
 TrialState = Literal["left", "started", "failed", "to evaluate", "finished"]
 Key = TypeVar("Key")

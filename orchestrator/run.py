@@ -16,6 +16,7 @@ from orchestrator.events import Ended, Event, Listener, Started, Stepped
 from orchestrator.interrupt import Interrupt, interruptible
 from orchestrator.machine import available_cpus
 from orchestrator.plan import Plan, Resolved, make_plan, resolve, sweep_record
+from orchestrator.program import command
 from orchestrator.progress import progress_of, shown
 from orchestrator.show import SWEEP_LOCK as LOCK
 from orchestrator.show import export_all, print_results
@@ -23,8 +24,9 @@ from orchestrator.storage import storage_of
 from orchestrator.terminal import chatter_to
 from results import layout
 from results.layout import Status, SweepRecord
-from results.store import Lock, LockedError, Store, open_store
+from results.store import Lock, LockedError, LostLockError, Store, open_store
 from search_spaces.problems import InputError, Problem
+from search_spaces.schema import ResourcesBlock
 from search_spaces.specs import to_json
 from trainers.provenance import provenance
 
@@ -62,7 +64,11 @@ def run_sweep(request: Request) -> int:
             request.console.print(f"Nothing is left to run: {done} of '{plan.sweep.name}' are finished.")
             print_results(store, sweep_record(plan), request.console, allow_missing=False)
             return EXIT_OK
-        return _run_left(plan, store, lock, request, resolved)
+        try:
+            return _run_left(plan, store, lock, request, resolved)
+        except LostLockError as error:
+            request.console.print(f"Stopped: another run took this sweep over ({error})", markup=False)
+            return EXIT_FAILED
 
 
 @contextmanager
@@ -70,7 +76,7 @@ def _locked(store: Store, uri: str) -> Iterator[Lock]:
     try:
         lock = store.lock(LOCK, owner=f"{socket.gethostname()}:{os.getpid()}", stale_after_s=_STALE_AFTER_S)
     except LockedError as error:
-        message = f"this sweep is running already ({error}); see how it goes with: densesweep status {uri}"
+        message = f"this sweep is running already ({error}); see how it goes with: {command('status', uri)}"
         raise InputError([Problem(where=uri, key="", message=message)]) from error
     try:
         yield lock
@@ -87,7 +93,7 @@ def _run_left(plan: Plan, store: Store, lock: Lock, request: Request, resolved: 
         interrupted = _place_and_mirror(plan, store, lock, screen, log)
     after = make_plan(resolved, store)
     if interrupted:
-        request.console.print(f"Stopped. To go on where it stopped: densesweep run {request.path}")
+        request.console.print(f"Stopped. To go on where it stopped: {command('run', str(request.path))}")
         return EXIT_INTERRUPTED
     print_results(store, sweep_record(after), request.console, allow_missing=not after.is_finished)
     return EXIT_OK if after.is_finished else EXIT_FAILED
@@ -119,17 +125,26 @@ def _place_and_mirror(plan: Plan, store: Store, lock: Lock, screen: Console, log
     with interruptible(say_stopping) as interrupt:
         try:
             with shown(progress):
-                _place(plan, store, lock, listener, interrupt)
+                ended_early = _place(plan, store, lock, listener, interrupt)
         finally:
+            lock.verify()  # whoever took the sweep over mirrors it too
             if tracking:
                 _end_tracking(tracking, plan, store, interrupt, screen)
+        if ended_early:
+            screen.print(f"Stopped: {ended_early}", markup=False)
     return interrupt.asked
 
 
-def _place(plan: Plan, store: Store, lock: Lock, listener: Listener, interrupt: Interrupt) -> None:
-    """Run what is left on Ray; nothing is started where nothing is."""
+def _cpus_for(resources: ResourcesBlock) -> int:
+    """The CPUs to give to trials: as many as run at once may use."""
+    wanted = resources.at_once * resources.cpus if resources.at_once else available_cpus()
+    return min(wanted, available_cpus())
+
+
+def _place(plan: Plan, store: Store, lock: Lock, listener: Listener, interrupt: Interrupt) -> str | None:
+    """Run what is left on Ray; nothing is started where nothing is. Returns why it ended early, if it did."""
     if plan.is_finished:
-        return
+        return None
     from orchestrator.placing import Work, place
 
     work = Work(
@@ -137,11 +152,26 @@ def _place(plan: Plan, store: Store, lock: Lock, listener: Listener, interrupt: 
         lock_token=lock.token,
         trials=[t.trial_id for t in plan.trials if t.state != "finished"],
         probes=[p.probe_id for p in plan.probes if not p.finished],
-        num_cpus=available_cpus(),
+        num_cpus=_cpus_for(plan.sweep.resources),
         resources=plan.sweep.resources,
         checkpoints=plan.sweep.checkpoints,
     )
-    place(work, listener, interrupt, lambda key, reason: _record_failure(plan, store, key, reason))
+
+    def record_failure(key: str, reason: str) -> Status:
+        if _is_lost(lock):  # the trial is another driver's now, and so is its status
+            interrupt.asked = True
+            return Status(state="failed", reason="another run took this sweep over", started_at=_now())
+        return _record_failure(plan, store, key, reason)
+
+    return place(work, listener, interrupt, record_failure)
+
+
+def _is_lost(lock: Lock) -> bool:
+    try:
+        lock.verify()
+    except LostLockError:
+        return True
+    return False
 
 
 def _fan_out(*listeners: Callable[[Event], None]) -> Callable[[Event], None]:
@@ -184,12 +214,16 @@ def _prefix(plan: Plan, key: str) -> str:
 def _record_failure(plan: Plan, store: Store, key: str, reason: str) -> Status:
     """Write the status of a trial or probe whose worker could not do so itself."""
     status_key = layout.status_key(_prefix(plan, key))
-    now = datetime.now(UTC).isoformat(timespec="seconds")
+    now = _now()
     before = layout.from_bytes(Status, store.read(status_key)) if store.exists(status_key) else None
     started = before or Status(state="running", started_at=now)
     status = replace(started, state="failed", reason=reason, finished_at=now)
     store.write(status_key, layout.to_bytes(status))
     return status
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _open_tracking(plan: Plan, store: Store, log: Path) -> "Tracking | None":

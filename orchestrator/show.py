@@ -10,7 +10,9 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from results.collect import Collected, ContradictingRowsError, collect
+from orchestrator.program import command
+from results.collect import Collected, collect
+from results.layout import SWEEP_LOCK as SWEEP_LOCK
 from results.layout import SWEEP_RECORD, Status, SweepRecord, from_bytes, probe_prefix, status_key, trial_prefix
 from results.locks import is_held
 from results.rendering import export, terminal
@@ -24,7 +26,6 @@ from search_spaces.problems import InputError, Problem, unknown_name
 if TYPE_CHECKING:
     from orchestrator.plan import Plan
 
-SWEEP_LOCK = "sweep"
 _AFTER_A_RUN = ("gains", "fisher_check")
 
 
@@ -133,14 +134,14 @@ def print_results(store: Store, record: SweepRecord, console: Console, *, allow_
             continue
         console.print(terminal.render(table, allow_missing=allow_missing))
         console.print()
-    console.print(f"All tables: densesweep tables {store.uri}", markup=False, soft_wrap=True)
-    console.print(f"Runs in the MLflow UI: densesweep ui {store.uri}", markup=False, soft_wrap=True)
+    console.print(f"All tables: {command('tables', store.uri)}", markup=False, soft_wrap=True)
+    console.print(f"Runs in the MLflow UI: {command('ui', store.uri)}", markup=False, soft_wrap=True)
 
 
 def _collected(store: Store, record: SweepRecord) -> Collected:
     try:
         return collect(store, record)
-    except (ContradictingRowsError, SchemaError) as error:
+    except SchemaError as error:
         raise InputError([Problem(where=store.uri, key="", message=str(error))]) from error
 
 
@@ -151,11 +152,15 @@ def write_tables(store: Store, record: SweepRecord, request: TablesRequest) -> N
         InputError: no such table, a choice that cannot be made, or a table with holes that are not allowed.
     """
     collected = _collected(store, record)
+    names = request.names or tuple(TABLES)
+    if request.output_format == "csv" and request.output is None and len(names) > 1:
+        message = f"several tables are no one CSV file: name one ({', '.join(names)}), or a folder for them with -o"
+        raise InputError([Problem(where="tables", key="--format csv", message=message)])
     options = TableOptions(where=_choices(request.where), pool=request.pool)
     for warning in collected.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     faults: list[Problem] = []
-    for name in request.names or tuple(TABLES):
+    for name in names:
         try:
             files = export(_build(name, collected, options), request.output_format, allow_missing=request.allow_missing)
         except (SelectionError, TableHasHolesError) as error:

@@ -6,7 +6,6 @@ One thread writes (so SQLite never sees two writers). What could not be written 
 
 import sys
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from orchestrator.background import Background
 from orchestrator.mirror import HistoryRow, Mirror
-from orchestrator.mlflow_runs import MlflowRuns, TrackingPlace, quiet_environment, quiet_mlflow
+from orchestrator.mlflow_runs import MlflowRuns, TrackingPlace, now_ms, quiet_environment, quiet_mlflow
 from results.layout import SweepRecord
 from results.store import Store
 from search_spaces.problems import InputError, Problem
@@ -143,7 +142,7 @@ class Tracking:
         """Add history rows (columns of `results.schemas.HISTORY`); steps that the run has already are passed over."""
         if self.behind:
             return  # the history in the sweep folder brings them later
-        now = _now_ms()
+        now = now_ms()
         with self._lock:
             waiting = self._pending.setdefault(key, [])
             waiting.extend((now, row) for row in rows)
@@ -218,7 +217,3 @@ class Tracking:
             self._store.write(_WHOLE, b"")
         else:
             self._runs.end_sweep("killed", tables={}, metrics={})
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from orchestrator.events import Ended, EnteredPhase, Event, Stepped
-from orchestrator.show import SWEEP_LOCK
-from results.layout import Status, probe_prefix, spec_key
+from results.layout import SWEEP_LOCK, Status, probe_prefix, spec_key
 from results.locks import verify_token
 from results.store import Store, open_store
 from search_spaces.specs import ProbeSpec, from_json

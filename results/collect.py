@@ -1,28 +1,33 @@
 """Collect a sweep folder: every row its record asks for joined with its cell, and what is missing, with the reason."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
 
+from results.asked import asked_evaluations, asked_norms
+from results.cells import cell_of
 from results.layout import PlannedTrial, SweepRecord, probe_rows, spec_key, trial_prefix, trial_rows
 from results.missing import Missing, missing_evaluations, missing_probes, missing_trials
-from results.rows import read_rows
+from results.rows import provenance_of, read_rows
 from results.schemas import CELL_COLUMNS, NORMS, PER_QUERY, PROBES, TRIALS
 from results.selection import LENGTH_COLUMNS, SETTING_COLUMNS, TRAINING_COLUMNS
 from results.store import Store
-from results.versions import mixed_versions
+from results.versions import Made, mixed_versions
 from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.specs import TrialSpec, from_json
 
 _DATA_KEY = ["data_set", "data_hash", "split", "tier"]
-_ROW_KEY = ["checkpoint_hash", *_DATA_KEY, "score_similarity", "query_id", "measure"]
 
 
-class ContradictingRowsError(ValueError):
-    """Two stored evaluations of the same checkpoint and data hold different values."""
+@dataclass(frozen=True, kw_only=True)
+class _Stored:
+    """Rows of one file; `title` says for people what they are of."""
+
+    title: str
+    table: pa.Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +57,8 @@ class Collected:
 
     def norms(self) -> pl.DataFrame:
         """Norms of the texts, the schema NORMS and `trial_id`; read when asked for, since they are many."""
-        keys = [key for key in self.store.list("encodings") if key.endswith("/norms.parquet")]
-        rows = _concat(NORMS, (read_rows(self.store, key, "norms") for key in keys))
+        asked = dict.fromkeys(k for t in self.trials.iter_rows(named=True) for k in asked_norms(self.store, t))
+        rows = _concat(NORMS, (read_rows(self.store, key, "norms") for key in asked if self.store.exists(key)))
         data = _planned_data(self.record).select("data_set", "data_hash", "split").unique()
         trials = self.trials.select("trial_id", "checkpoint_hash")
         return rows.join(data, on=data.columns, how="semi").join(trials, on="checkpoint_hash")
@@ -64,13 +69,13 @@ def collect(store: Store, record: SweepRecord) -> Collected:
 
     Raises:
         SchemaError: another version of the contract wrote the rows.
-        ContradictingRowsError: the folder holds two values for one query, and nothing says which is valid.
     """
     trained = [t for t in record.trials if store.exists(trial_rows(t.trial_id))]
     not_trained = [t for t in record.trials if t not in trained]
-    probed = [p for p in record.probes if store.exists(probe_rows(p.trial_id))]
+    probes = {p: _read_probe(store, p) for p in record.probes if store.exists(probe_rows(p.trial_id))}
     trials = _read_trials(store, trained)
-    per_query = _per_query(record, trials, _read_evaluations(store, record, trials))
+    scored = _read_scored(store, trials).values()
+    per_query = _per_query(record, trials, _concat(PER_QUERY, (stored.table for stored in scored)))
     expected = _expected(record, _cells_of(trials))
     return Collected(
         store=store,
@@ -78,13 +83,13 @@ def collect(store: Store, record: SweepRecord) -> Collected:
         trials=trials,
         expected=pl.concat([expected, _expected(record, _planned_cells(store, not_trained))]),
         per_query=per_query,
-        probes=_concat(PROBES, (read_rows(store, probe_rows(p.trial_id), "probes") for p in probed)),
+        probes=_concat(PROBES, (stored.table for stored in probes.values())),
         missing=(
             *missing_trials(store, not_trained),
             *missing_evaluations(store, expected, per_query),
-            *missing_probes(store, [p for p in record.probes if p not in probed]),
+            *missing_probes(store, [p for p in record.probes if p not in probes]),
         ),
-        warnings=tuple(mixed_versions(trials)),
+        warnings=tuple(mixed_versions(_made(trials, scored, probes.values()))),
     )
 
 
@@ -122,7 +127,7 @@ def _planned_cells(store: Store, planned: Iterable[PlannedTrial]) -> pl.DataFram
         key = spec_key(trial_prefix(trial.trial_id))
         if store.exists(key):
             spec = from_json(TrialSpec, store.read(key))
-            cells.append({"trial_id": trial.trial_id, "title": trial.title, **_cell(spec), **_settings(spec)})
+            cells.append({"trial_id": trial.trial_id, "title": trial.title, **cell_of(spec), **_settings(spec)})
     return pl.DataFrame(cells, schema=_cells_of(_read_trials(store, ())).schema)
 
 
@@ -130,24 +135,6 @@ def _settings(spec: TrialSpec) -> dict[str, Any]:
     given = asdict(spec.training) if spec.training else {}
     lengths = {name: getattr(spec.encoder, name) for name in LENGTH_COLUMNS}
     return {**{name: given.get(name) for name in TRAINING_COLUMNS}, **lengths}
-
-
-def _cell(spec: TrialSpec) -> dict[str, Any]:
-    data, similarity, scale = spec.training_data, spec.similarity, spec.scale
-    return {
-        "kind": spec.kind,
-        "task": spec.task,
-        "training_data": data.name if data else None,
-        "training_data_hash": data.content_hash if data else None,
-        "num_pairs": data.num_pairs if data else None,
-        "family": spec.encoder.family,
-        "layers": spec.encoder.layers,
-        "init_regime": spec.encoder.init_regime,
-        "similarity": similarity.name if similarity else None,
-        "scale_mode": scale.mode if scale else None,
-        "scale_value": scale.value if scale else None,
-        "seed": spec.seed,
-    }
 
 
 def _planned_data(record: SweepRecord) -> pl.DataFrame:
@@ -165,37 +152,33 @@ def _expected(record: SweepRecord, cells: pl.DataFrame) -> pl.DataFrame:
     return scored.join(_planned_data(record).drop("tier"), how="cross")
 
 
-def _read_evaluations(store: Store, record: SweepRecord, trials: pl.DataFrame) -> pl.DataFrame:
-    """The evaluation rows of the record's checkpoints and data, each query and measure once."""
-    hashes = set(trials["checkpoint_hash"])
-    data = {(e.data_set, e.data_hash, e.split, e.tier) for e in record.evaluations}
-    frames = [_concat(PER_QUERY, ()).with_columns(stored=pl.lit(""))]
-    for key in store.list("evaluations"):
-        if not key.endswith("/per_query.parquet"):
-            continue
-        table = read_rows(store, key, "per_query")
-        first = table.slice(0, 1).to_pylist()  # one file is one checkpoint, one data set, one score similarity
-        if first and first[0]["checkpoint_hash"] in hashes and tuple(first[0][name] for name in _DATA_KEY) in data:
-            frames.append(_frame(table).with_columns(stored=pl.lit(key)))
-    return _without_repeats(pl.concat(frames))
+def _read_probe(store: Store, probe: PlannedTrial) -> _Stored:
+    return _Stored(title=probe.title, table=read_rows(store, probe_rows(probe.trial_id), "probes"))
 
 
-def _without_repeats(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows that two stored evaluations share, once.
+def _read_scored(store: Store, trials: pl.DataFrame) -> dict[str, _Stored]:
+    """The evaluations that are there of those that the trials' checkpoints must have, by key."""
+    found = {}
+    for trial in trials.iter_rows(named=True):
+        for asked in asked_evaluations(store, trial):
+            # Two trials can have one checkpoint: the first names its rows.
+            if asked.key not in found and store.exists(asked.key):
+                title = f"{trial['title']} on {asked.evaluation.data.name} scored with {asked.score_similarity}"
+                found[asked.key] = _Stored(title=title, table=read_rows(store, asked.key, "per_query"))
+    return found
 
-    Two evaluations of one key differ in what the key does not hold: precision, measures, the evaluation's version.
-    """
-    repeated = rows.filter(pl.struct(_ROW_KEY).is_duplicated())
-    values = repeated.group_by(_ROW_KEY).agg(pl.col("value").n_unique(), pl.col("stored").unique().sort())
-    differing = values.filter(pl.col("value") > 1).sort(_ROW_KEY)
-    if differing.height:
-        row = differing.row(0, named=True)
-        raise ContradictingRowsError(
-            f"{' and '.join(row['stored'])} both score {row['data_set']}/{row['split']} with {row['score_similarity']} "
-            f"for checkpoint {row['checkpoint_hash']}, and differ in {differing.height} values (query "
-            f"'{row['query_id']}', {row['measure']}, is one): delete the folder that is out of date"
-        )
-    return rows.drop("stored").unique(_ROW_KEY, keep="first", maintain_order=True)
+
+def _made(trials: pl.DataFrame, scored: Iterable[_Stored], probed: Iterable[_Stored]) -> Iterator[Made]:
+    """What the rows were made with, where they say so; an evaluation only where it is not as some trial was."""
+    of_trials = trials.select("title", "provenance_json").rows()
+    for title, provenance in of_trials:
+        yield Made(kind="trial", title=title, provenance_json=provenance)
+    known = {provenance for _, provenance in of_trials}
+    for kind, items in (("evaluation", scored), ("probe", probed)):
+        for stored in items:
+            provenance = provenance_of(stored.table)
+            if provenance is not None and provenance not in known:
+                yield Made(kind=kind, title=stored.title, provenance_json=provenance)
 
 
 def _per_query(record: SweepRecord, trials: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:

@@ -10,6 +10,7 @@ from search_spaces.specs import EvaluationSpec
 
 SWEEP_FILE = "sweep.yaml"
 SWEEP_RECORD = "sweep.json"
+SWEEP_LOCK = "sweep"  # who holds it runs the sweep: the driver, or one trial alone, never both
 
 State = Literal["running", "finished", "failed"]
 

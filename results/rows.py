@@ -10,15 +10,29 @@ import pyarrow.parquet as pq
 from results.schemas import check_table, make_table
 from results.store import Store
 
+_PROVENANCE_KEY = b"densesweep.provenance"
 
-def write_rows(store: Store, key: str, name: str, rows: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> None:
+
+def write_rows(
+    store: Store,
+    key: str,
+    name: str,
+    rows: Sequence[Mapping[str, Any]] | Mapping[str, Any],
+    *,
+    provenance_json: str | None = None,
+) -> None:
     """Write rows of the schema `name` under `key`, atomically.
+
+    `provenance_json` says what made them; it stands in the file's footer, and `provenance_of` gives it back.
 
     Raises:
         SchemaError: the rows do not keep the contract; nothing is written.
     """
+    table = make_table(name, rows)
+    if provenance_json is not None:
+        table = table.replace_schema_metadata({**table.schema.metadata, _PROVENANCE_KEY: provenance_json.encode()})
     buffer = io.BytesIO()
-    pq.write_table(make_table(name, rows), buffer, compression="zstd")
+    pq.write_table(table, buffer, compression="zstd")
     store.write(key, buffer.getvalue())
 
 
@@ -31,3 +45,9 @@ def read_rows(store: Store, key: str, name: str) -> pa.Table:
     """
     # Not `pq.read_table`: it imports pyarrow.dataset and pandas, half a second before the first row.
     return check_table(name, pq.ParquetFile(pa.BufferReader(store.read(key))).read())
+
+
+def provenance_of(table: pa.Table) -> str | None:
+    """What made rows that `read_rows` gave; None where they do not say."""
+    found = (table.schema.metadata or {}).get(_PROVENANCE_KEY)
+    return None if found is None else found.decode()

@@ -108,6 +108,21 @@ NORMS = _schema(
     ],
 )
 
+EMBEDDINGS = _schema(
+    "embeddings",
+    [
+        _text("checkpoint_hash"),
+        _text("data_set"),
+        _text("data_hash"),
+        _text("split"),
+        _text("side"),  # 'query' or 'document'
+        _text("text_id"),
+        pa.field("direction", pa.list_(pa.float16()), nullable=False),  # of length 1
+        pa.field("norm", pa.float32(), nullable=False),
+    ],
+)
+"""A stored embedding is a unit direction in fp16 plus a float32 norm, so that norms beyond fp16's range survive."""
+
 QA = _schema(
     "qa",
     [
@@ -147,11 +162,14 @@ PROBES = _schema(
         pa.field("layers", pa.int64()),
         _text("init_regime"),
         pa.field("seed", pa.int64()),
+        _text("task"),
         _text("training_data"),
         _text("training_data_hash"),
+        pa.field("num_pairs", pa.int64()),
         _text("scale_mode"),
         _number("scale_value"),
-        _text("block"),  # 'embedding_query', 'embedding_document', 'embedding', 'norms'
+        # 'embedding_query', 'embedding_document', 'embedding', 'softmax', 'pools', 'subspace', 'norms'
+        _text("block"),
         pa.field("similarity", pa.string()),  # 'qnorm', 'dnorm', or 'qnorm-dnorm' for a paired difference
         _text("statistic"),  # 'log10_kappa', 'lambda_max', 'trace', 'effective_rank', ...
         pa.field("rank", pa.int64()),  # dimension of the shared subspace
@@ -167,6 +185,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "history": HISTORY,
     "per_query": PER_QUERY,
     "norms": NORMS,
+    "embeddings": EMBEDDINGS,
     "qa": QA,
     "sts": STS,
     "probes": PROBES,

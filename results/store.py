@@ -88,8 +88,11 @@ def open_store(uri: str) -> Store:
 
 
 def open_existing_store(uri: str) -> Store | None:
-    """The sweep folder at `uri` if there is one; nothing is made."""
-    return open_store(uri) if _local_path(uri).is_dir() else None
+    """The sweep folder at `uri` if there is one; nothing is made or written, so it may be read-only."""
+    from results.local_store import LocalStore
+
+    path = _local_path(uri)
+    return LocalStore(path.resolve()) if path.is_dir() else None
 
 
 def verify_token(store: Store, name: str, token: int) -> None:

@@ -243,6 +243,7 @@ def _probe(trial: TrialSpec, sweep: SweepFile) -> ProbeSpec:
     assert trial.training_data is not None, "probes are made of trained cells"
     assert trial.scale is not None, "probes are made of trained cells"
     return ProbeSpec(
+        task=trial.task,
         encoder=trial.encoder,
         seed=_seed_of_weights(trial),
         training_data=trial.training_data,

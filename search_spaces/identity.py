@@ -49,7 +49,6 @@ def evaluation_id(checkpoint_hash: str, evaluation: EvaluationSpec, score_simila
         "similarity": _canonical(score_similarity),
         "measures": list(entry.measures),
         "exclusion": entry.exclusion,
-        "relevance_threshold": entry.relevance_threshold,
     }
     return _digest({"encoding": encoding_id(checkpoint_hash, evaluation), "scoring": scoring})
 
@@ -83,6 +82,7 @@ def _canonical_data(data: DataSpec) -> dict[str, Any]:
         "name": data.name,
         "split": data.split,
         "content_hash": _required(data.content_hash, data.name),
+        "relevance_threshold": data.entry.relevance_threshold,  # decides which judgements are training pairs
     }
 
 

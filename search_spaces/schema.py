@@ -186,12 +186,14 @@ class ProbeBlock(Block):
 class ResourcesBlock(Block):
     """What one trial is given, and how often a trial whose worker died is tried again.
 
+    `at_once` caps how many trials and probes run together (default: as many as fit the machine's CPUs and GPUs).
     `threads` are the computing threads of a trial (default: one per CPU asked for).
     `stop_after_failures`: a sweep whose first so many trials all fail stops.
     """
 
     cpus: int = Field(default=1, gt=0)
     gpus: float = Field(default=0, ge=0)
+    at_once: int | None = Field(default=None, gt=0)
     threads: int | None = Field(default=None, gt=0)
     retries: int = Field(default=1, ge=0)
     stop_after_failures: int = Field(default=5, gt=0)

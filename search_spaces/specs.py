@@ -105,7 +105,7 @@ class TrialSpec:
     """What Tune runs: a cell with a seed and concrete hyperparameters.
 
     `kind='untrained'` evaluates the starting encoder: it has no similarity, scale or training settings, and a seed
-    only where the regime's weights depend on it. `threads` does not belong to the identity.
+    only where the regime's weights depend on it. `threads` and `device` do not belong to the identity.
     """
 
     kind: TrialKind
@@ -132,6 +132,7 @@ class TrialSpec:
 class ProbeSpec:
     """What is computed on (family, init regime) before any training: Fisher information and norm statistics."""
 
+    task: Task
     encoder: EncoderSpec
     seed: int | None
     training_data: DataSpec

@@ -1,8 +1,6 @@
 """Run one trial of a sweep folder alone, without Ray: `python -m trainers.trial --sweep FOLDER TRIAL_ID`."""
 
 import argparse
-import os
-import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -11,12 +9,12 @@ from results import layout
 from results.layout import Status
 from results.store import LockedError, Store, open_existing_store
 from search_spaces.problems import InputError, Problem, unknown_name
+from trainers.attempts import this_process
 from trainers.history import StepReport
 from trainers.provenance import provenance
 from trainers.resume import CheckpointPolicy
 from trainers.trial import Hooks, run_planned_trial
 
-_SWEEP_LOCK = "sweep"  # the driver's: a sweep is run by it, or trial by trial, never by both
 _STALE_AFTER_S = 30.0
 _SHOW_EVERY_S = 1.0
 EXIT_OK, EXIT_FAILED, EXIT_INPUT = 0, 1, 2
@@ -51,8 +49,7 @@ def run_alone(sweep: str, trial_id: str, checkpoint_policy: CheckpointPolicy) ->
         raise _refused(sweep, "there is no sweep folder here")
     _check_planned(store, sweep, trial_id)
     try:
-        owner = f"{socket.gethostname()}:{os.getpid()}"
-        lock = store.lock(_SWEEP_LOCK, owner=owner, stale_after_s=_STALE_AFTER_S)
+        lock = store.lock(layout.SWEEP_LOCK, owner=this_process(), stale_after_s=_STALE_AFTER_S)
     except LockedError as error:
         raise _refused(sweep, f"this sweep is running already ({error})") from error
     try:

@@ -1,4 +1,4 @@
-"""The status record of one attempt at a probe: started, then finished or failed with its reason."""
+"""The status record of one attempt at a trial or probe: started, then finished or failed with its reason."""
 
 import os
 import socket
@@ -25,11 +25,11 @@ class Attempt:
         """Record that this process works on it."""
         before = self._recorded()
         attempt = before.attempt + 1 if before else 1
-        return self._write(Status(state="running", started_at=_now(), attempt=attempt, owner=_owner()))
+        return self._write(Status(state="running", started_at=_now(), attempt=attempt, owner=this_process()))
 
     def finish(self) -> Status:
         """Record that its rows are there; a record that says so already stays."""
-        before = self._recorded() or Status(state="running", started_at=_now(), owner=_owner())
+        before = self._recorded() or Status(state="running", started_at=_now(), owner=this_process())
         if before.state == "finished":
             return before
         return self._write(replace(before, state="finished", reason=None, error=None, finished_at=_now()))
@@ -49,7 +49,8 @@ class Attempt:
         return status
 
 
-def _owner() -> str:
+def this_process() -> str:
+    """host:pid, as statuses and locks name an owner."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 

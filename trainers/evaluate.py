@@ -22,11 +22,13 @@ from search_spaces.identity import encoding_id, evaluation_id
 from search_spaces.specs import EvaluationSpec, SimilaritySpec
 from trainers.checkpoints import checkpoint_hash, load_checkpoint
 from trainers.data_sets import Collection, document_text
+from trainers.data_sets.collection import strings
 from trainers.encode import Progress, encode
 from trainers.encoder import Encoder
 from trainers.evaluation_rows import norm_columns, per_query_columns
-from trainers.judged_queries import JudgedQueries, load_evaluated, split_queries, strings
+from trainers.judged_queries import JudgedQueries, load_evaluated, split_queries
 from trainers.measures import QueryValue, depth, per_query
+from trainers.provenance import provenance
 from trainers.search import BLOCK_DOCUMENTS, Rankings, Searcher, tie_ranks
 from trainers.similarity import search_vectors
 
@@ -84,12 +86,14 @@ def evaluate(
         document_norm_N=found.document_norm_N,
     )
     values = {gamma_d: _values(found.rankings[gamma_d], collection, queries, evaluation) for gamma_d in gammas_d}
+    made_by = provenance().to_json()
     verify()
-    write_rows(store, norm_rows(encoding_id(checkpoint, evaluation)), "norms", norms)
+    write_rows(store, norm_rows(encoding_id(checkpoint, evaluation)), "norms", norms, provenance_json=made_by)
     for similarity in similarities:
         rows = per_query_columns(checkpoint, evaluation, similarity, values[similarity.gamma_d])
+        key = per_query_rows(evaluation_id(checkpoint, evaluation, similarity))
         verify()
-        write_rows(store, per_query_rows(evaluation_id(checkpoint, evaluation, similarity)), "per_query", rows)
+        write_rows(store, key, "per_query", rows, provenance_json=made_by)
 
 
 def search_collection(

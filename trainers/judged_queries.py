@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +10,7 @@ from search_spaces.catalogue.data_sets import Exclusion
 from search_spaces.specs import EvaluationSpec
 from trainers import data_sets
 from trainers.data_sets import Collection
-from trainers.data_sets.collection import judged_queries
+from trainers.data_sets.collection import judged_queries, strings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +58,6 @@ def split_queries(collection: Collection, split: str, exclusion: Exclusion) -> J
         excluded=_positions(_excluded_ids(queries, exclusion), collection.corpus["id"]),
         qrels=_grades(ids, qrels),
     )
-
-
-def strings(column: pa.ChunkedArray) -> list[str]:
-    """A column of a collection as Python strings; a checked collection has no nulls."""
-    values: Any = column.to_pylist()
-    return values
 
 
 def _excluded_ids(queries: pa.Table, exclusion: Exclusion) -> list[list[str]]:

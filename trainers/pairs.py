@@ -6,14 +6,15 @@ Suffixes: P pairs, Q queries, D documents that stand in a pair.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from trainers.data_sets.collection import Collection, document_text
+from search_spaces.specs import DataSpec
+from trainers import data_sets
+from trainers.data_sets.collection import Collection, document_text, strings
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,6 +49,11 @@ class TrainingPairs:
         return tuple(frozenset(documents) for documents in relevant)
 
 
+def load_pairs(data: DataSpec) -> TrainingPairs:
+    """The training pairs that a spec names. Raises as `data_sets.load` and `training_pairs` do."""
+    return training_pairs(data_sets.load(data.entry), data.split, relevance_threshold=data.entry.relevance_threshold)
+
+
 def training_pairs(collection: Collection, split: str, *, relevance_threshold: int) -> TrainingPairs:
     """All pairs of a split whose relevance is at least `relevance_threshold`, in an order that only content decides.
 
@@ -63,8 +69,8 @@ def training_pairs(collection: Collection, split: str, *, relevance_threshold: i
         at_least = f"relevance of at least {relevance_threshold}"
         raise ValueError(f"split '{split}' of data set '{collection.name}' has no pair with a {at_least}")
     documents = _rows(collection.corpus, qrels["document_id"])
-    queries = _column(_rows(collection.queries, qrels["query_id"]), "text")
-    document_texts = map(document_text, _column(documents, "title"), _column(documents, "text"))
+    queries = strings(_rows(collection.queries, qrels["query_id"])["text"])
+    document_texts = map(document_text, strings(documents["title"]), strings(documents["text"]))
     # Sorted by text, so that neither the order of a file's lines nor its ids decide which batches are made.
     return pairs_of_texts(sorted(set(zip(queries, document_texts, strict=True))))
 
@@ -88,8 +94,3 @@ def _rows(texts: pa.Table, ids: pa.ChunkedArray) -> pa.Table:
     rows = pc.index_in(ids, value_set=texts["id"].combine_chunks())
     assert not rows.null_count, "a checked collection has the text of every judged id"
     return texts.take(rows)
-
-
-def _column(texts: pa.Table, name: str) -> list[str]:
-    values: Any = texts[name].to_pylist()  # a checked collection has no nulls
-    return values

@@ -18,7 +18,6 @@ from results.store import LostLockError, Store
 from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.identity import probe_id
 from search_spaces.specs import ProbeSpec, to_json
-from trainers import data_sets
 from trainers.attempts import Attempt
 from trainers.batches import false_negatives
 from trainers.candidate_pools import plan_pools
@@ -27,8 +26,9 @@ from trainers.encoder import Encoder
 from trainers.fisher import Point, Pool
 from trainers.fisher_estimates import measure
 from trainers.init_regimes import start_encoder
-from trainers.pairs import TrainingPairs, training_pairs
+from trainers.pairs import TrainingPairs, load_pairs
 from trainers.probe_rows import Row, probe_rows
+from trainers.provenance import provenance
 from trainers.subspace import shared_subspace
 from trainers.threads import set_threads
 
@@ -50,7 +50,7 @@ def run_probe(spec: ProbeSpec, store: Store, *, verify: Callable[[], None]) -> S
         store.write(layout.spec_key(layout.probe_prefix(key)), to_json(spec).encode())
         rows = probe(spec)
         verify()
-        write_rows(store, layout.probe_rows(key), "probes", rows)
+        write_rows(store, layout.probe_rows(key), "probes", rows, provenance_json=provenance().to_json())
     except LostLockError:
         raise
     except Exception as error:  # noqa: BLE001 - the boundary where a probe's failure becomes its status
@@ -66,8 +66,7 @@ def probe(spec: ProbeSpec) -> list[Row]:
         ValueError: the data does not fill a pool, or the embeddings are not finite or all the same.
     """
     set_threads(spec.threads)
-    data = spec.training_data
-    pairs = training_pairs(data_sets.load(data.entry), data.split, relevance_threshold=data.entry.relevance_threshold)
+    pairs = load_pairs(spec.training_data)
     plan = plan_pools(pairs, num_queries=spec.num_queries, candidates_per_query=spec.candidates_per_query)
     encoder = _encoder(spec)
     embedded, held_out = (_embedded(encoder, pairs, indices) for indices in (plan.pool_PC, plan.held_out_S))

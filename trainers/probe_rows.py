@@ -55,8 +55,10 @@ def _about(spec: ProbeSpec) -> Row:
         "layers": spec.encoder.layers,
         "init_regime": spec.encoder.init_regime,
         "seed": spec.seed,
+        "task": spec.task,
         "training_data": spec.training_data.name,
         "training_data_hash": spec.training_data.content_hash,
+        "num_pairs": spec.training_data.num_pairs,
         "scale_mode": spec.scale.mode,
         "scale_value": spec.scale.value,
     }

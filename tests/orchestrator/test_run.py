@@ -6,13 +6,21 @@ import shutil
 import signal
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
+import polars
 import pytest
 from kills import kill_running_worker
+from polars.testing import assert_frame_equal
 
+from orchestrator.machine import available_cpus
+from orchestrator.show import open_sweep
+from results.collect import collect
 from results.rows import read_rows
 from results.store import open_store
+from results.tables import TABLES
+from results.tables.table import TableOptions
 
 pytestmark = pytest.mark.slow
 
@@ -28,6 +36,12 @@ def _checkpoints(sweep) -> dict[str, str]:
     store = open_store(str(sweep.folder))
     keys = [key for key in store.list("trials") if key.endswith("/trial.parquet")]
     return {key.split("/")[1]: read_rows(store, key, "trials")["checkpoint_hash"][0].as_py() for key in keys}
+
+
+def _ran_together(statuses: list[dict[str, str]]) -> bool:
+    """Whether two of them were at work at one time (to the second)."""
+    spans = sorted((status["started_at"], status["finished_at"]) for status in statuses)
+    return any(later[0] < earlier[1] for earlier, later in pairwise(spans))
 
 
 def _written(sweep) -> dict[str, float]:
@@ -51,12 +65,35 @@ def test_a_sweep_runs_to_its_tables_and_a_second_run_trains_nothing(make_sweep):
     assert {status["state"] for status in sweep.statuses().values()} == {"finished"}
     assert sweep.training_checkpoints() == []
 
+    if available_cpus() > 1:
+        assert _ran_together(list(sweep.statuses().values()))
+
     before = _written(sweep)
     again = sweep.run()
     assert again.returncode == 0, again.stderr
     assert "Nothing is left to run: 3 trials and 1 probes of 'tiny' are finished." in again.stdout
     assert "Gains against cosine" in again.stdout
     assert _written(sweep) == before
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no LaTeX engine is installed")
+def test_latex_from_the_command_line_compiles_and_csv_equals_the_rows(make_sweep):
+    sweep = make_sweep(training={"steps": 2})
+    assert sweep.run().returncode == 0
+    for output_format in ("latex", "csv"):
+        done = sweep.command("tables", str(sweep.folder), "--format", output_format, "-o", str(sweep.folder / "out"))
+        assert done.returncode == 0, done.stderr
+    for name in TABLES:
+        command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", f"{name}_document.tex"]
+        compiled = subprocess.run(command, cwd=sweep.folder / "out", capture_output=True, text=True)
+        assert compiled.returncode == 0, compiled.stdout[-2000:]
+    store, record = open_sweep(str(sweep.folder))
+    rows = TABLES["gains"].build(collect(store, record), TableOptions()).rows
+    read = polars.read_csv(sweep.folder / "out" / "gains.csv", schema_overrides=rows.schema)
+    assert_frame_equal(read, rows.select(read.columns))
+    refused = sweep.command("tables", str(sweep.folder), "--format", "csv")
+    assert refused.returncode == 2
+    assert "several tables are no one CSV file" in refused.stderr
 
 
 def test_a_killed_driver_and_a_killed_worker_change_no_number(make_sweep):
@@ -138,6 +175,7 @@ def test_a_sweep_whose_first_trials_all_fail_stops(make_sweep):
     done = sweep.run()
     assert done.returncode == 1, done.stdout + done.stderr
     assert len(sweep.statuses()) < 7
+    assert "Stopped: the first 2 trials all failed, the last with: loss became" in done.stdout
 
 
 def test_a_second_run_of_a_running_sweep_is_refused(make_sweep):

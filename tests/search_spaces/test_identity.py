@@ -77,7 +77,9 @@ def test_every_training_setting_is_identity(trial, name):
 
 def test_what_changes_the_result_is_identity(trial):
     weights = replace(trial.encoder.weights, content_hash="other")
+    strict = trial.training_data.entry.model_copy(update={"relevance_threshold": 2})  # other training pairs
     others = [
+        replace(trial, training_data=replace(trial.training_data, entry=strict)),
         replace(trial, seed=5),
         replace(trial, similarity=replace(trial.similarity, gamma_d=0.0)),
         replace(trial, scale=ScaleSpec(mode="fixed", value=10.0)),

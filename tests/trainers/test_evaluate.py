@@ -18,13 +18,14 @@ from results.store import open_store
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.identity import encoding_id, evaluation_id
+from search_spaces.scoring import score_similarities, trained_similarity
 from search_spaces.specs import DataSpec, EvaluationSpec, ScaleSpec, SimilaritySpec
 from trainers import data_sets
 from trainers import evaluate as evaluate_module
 from trainers.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoint
 from trainers.encode import encode
 from trainers.evaluate import evaluate
-from trainers.evaluations import missing_evaluations, score_similarities, trained_similarity
+from trainers.evaluations import missing_evaluations
 from trainers.init_regimes import start_encoder
 from trainers.judged_queries import split_queries
 from trainers.search import search

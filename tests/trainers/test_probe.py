@@ -38,6 +38,7 @@ def spec(data, tiny_bert, make_spec):
 
 def make_probe(data, encoder, *, seed=None, num_queries=40, candidates=3, scale=2.0):
     return ProbeSpec(
+        task="contrastive",
         encoder=with_hash(encoder),
         seed=seed,
         training_data=data,

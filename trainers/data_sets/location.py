@@ -1,11 +1,11 @@
 """The local folder that a data set's source names."""
 
-import importlib.util
 from pathlib import Path
 
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.catalogue.sources import parse_source
 from search_spaces.problems import InputError, Problem
+from trainers.packages import package_folder
 
 
 def locate(entry: DataSet) -> Path:
@@ -34,12 +34,10 @@ def stamp(file: Path) -> str:
 
 
 def _in_package(entry: DataSet, location: str) -> Path:
-    module, _, inside = location.partition("/")
-    spec = importlib.util.find_spec(module)
-    if spec is None or not spec.submodule_search_locations:
-        hint = f"pip install {module.replace('_', '-')}"
-        raise _problem(entry, f"the Python package {module} is not installed (try `{hint}`)")
-    return Path(spec.submodule_search_locations[0]) / inside
+    try:
+        return package_folder(location)
+    except ValueError as error:
+        raise _problem(entry, str(error)) from error
 
 
 def _problem(entry: DataSet, message: str) -> InputError:

@@ -1,0 +1,44 @@
+"""Which stored rows a sweep asks for of a checkpoint: keys made from its trial's row and its planned evaluations.
+
+Rows of an older version, of other measures or of another precision lie under other keys, and are never read.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from results.layout import evaluations_from_bytes, evaluations_key, norm_rows, per_query_rows
+from results.store import Store
+from search_spaces.identity import encoding_id, evaluation_id
+from search_spaces.scoring import score_similarities, trained_similarity
+from search_spaces.specs import EvaluationSpec, TrialSpec, from_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedRows:
+    """One data set scored with one similarity, and the key of its rows, which may not be there."""
+
+    evaluation: EvaluationSpec
+    score_similarity: str
+    key: str
+
+
+def asked_evaluations(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedRows]:
+    """The per query rows that a checkpoint must have; `trial` is its row of the schema TRIALS."""
+    spec = from_json(TrialSpec, trial["spec_json"])
+    own = trained_similarity(spec.similarity, trial["gamma_q"], trial["gamma_d"])
+    for evaluation in _planned(store, trial):
+        for similarity in score_similarities(own, evaluation):
+            key = per_query_rows(evaluation_id(trial["checkpoint_hash"], evaluation, similarity))
+            yield AskedRows(evaluation=evaluation, score_similarity=similarity.name, key=key)
+
+
+def asked_norms(store: Store, trial: Mapping[str, Any]) -> list[str]:
+    """Keys of the norms that a checkpoint must have; `trial` is its row of the schema TRIALS."""
+    return [norm_rows(encoding_id(trial["checkpoint_hash"], evaluation)) for evaluation in _planned(store, trial)]
+
+
+def _planned(store: Store, trial: Mapping[str, Any]) -> tuple[EvaluationSpec, ...]:
+    """What the planner left beside the trial; nothing where it has not yet."""
+    key = evaluations_key(trial["trial_id"])
+    return evaluations_from_bytes(store.read(key)) if store.exists(key) else ()

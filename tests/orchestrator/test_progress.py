@@ -1,0 +1,78 @@
+"""The live table and the plain lines, from the events of a running sweep."""
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from orchestrator.events import Ended, EnteredPhase, Retried, Started, Stepped
+from orchestrator.progress import Progress, _Line, shown
+from results.layout import Status
+
+FINISHED = Status(state="finished", started_at="2026-01-01T00:00:00+00:00")
+
+
+def _row(step, loss=1.25, pairs_per_s=16.0):
+    return {"step": step, "loss": loss, "pairs_per_s": pairs_per_s}
+
+
+@pytest.fixture
+def make_progress():
+    def make(*, terminal: bool) -> tuple[Progress, io.StringIO]:
+        out = io.StringIO()
+        console = Console(file=out, width=120, force_terminal=terminal, color_system=None)
+        lines = {key: _Line(title=f"title-{key}", steps=10, global_batch=8) for key in ("a", "b")}
+        return Progress(lines=lines, console=console, plain=not console.is_terminal), out
+
+    return make
+
+
+def _rendered(progress: Progress) -> dict[str, list[str]]:
+    out = io.StringIO()
+    Console(file=out, width=120).print(progress)
+    rows = [line.split() for line in out.getvalue().splitlines()]
+    return {row[0].removeprefix("title-"): row[1:] for row in rows if row and row[0].startswith("title-")}
+
+
+def test_the_table_shows_state_step_loss_speed_and_eta(make_progress):
+    progress, _ = make_progress(terminal=True)
+    assert _rendered(progress)["a"] == ["waiting"]
+    progress(Started(key="a"))
+    assert _rendered(progress)["a"] == ["starting"]
+    progress(Stepped(key="a", history=[_row(1), _row(2)]))
+    # 8 steps of 8 pairs are left, at 16 pairs/s.
+    assert _rendered(progress)["a"] == ["training", "2/10", "1.2500", "16.0", "4", "s"]
+    progress(EnteredPhase(key="a", phase="evaluating attack"))
+    assert _rendered(progress)["a"] == ["evaluating", "attack", "2/10", "1.2500", "16.0"]
+    progress(Ended(key="a", status=FINISHED))
+    assert _rendered(progress)["a"][0] == "finished"
+    assert _rendered(progress)["b"] == ["waiting"]
+    progress(Ended(key="b", status=replace(FINISHED, state="failed", reason="loss became nan at step 3")))
+    assert " ".join(_rendered(progress)["b"]).startswith("failed: loss became nan at step 3")
+
+
+def test_plain_lines_tell_of_starts_ends_and_some_steps(make_progress):
+    progress, out = make_progress(terminal=False)
+    with shown(progress):
+        progress(Started(key="a"))
+        for step in range(1, 11):
+            progress(Stepped(key="a", history=[_row(step)]))
+        progress(Retried(key="a", reason="worker died: killed"))
+        progress(Ended(key="a", status=FINISHED))
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "title-a: started"
+    assert lines[1] == "title-a: step 1/10, loss 1.2500, 16.0 pairs/s"
+    assert lines[2] == "title-a: step 10/10, loss 1.2500, 16.0 pairs/s"  # the last, and none of those between
+    assert lines[3] == "title-a: will be tried again (worker died: killed)"
+    assert lines[4].startswith("title-a: finished in ")
+    assert len(lines) == 5
+
+
+def test_a_terminal_gets_the_live_table(make_progress):
+    progress, out = make_progress(terminal=True)
+    with shown(progress):
+        progress(Stepped(key="a", history=[_row(10)]))
+        progress(Ended(key="a", status=FINISHED))
+    assert "1 of 2 done" in out.getvalue()
+    assert "title-a" in out.getvalue()

@@ -1,0 +1,18 @@
+"""Folders inside installed Python packages, found without importing them: they may need what is not installed."""
+
+import importlib.util
+from pathlib import Path
+
+
+def package_folder(location: str) -> Path:
+    """The folder that `MODULE[/PATH]` names, which may not exist.
+
+    Raises:
+        ValueError: there is no such package; the message says what to do.
+    """
+    module, _, inside = location.partition("/")
+    spec = importlib.util.find_spec(module)
+    if spec is None or not spec.submodule_search_locations:
+        hint = f"pip install {module.replace('_', '-')}"
+        raise ValueError(f"the Python package {module} is not installed (try `{hint}`)")
+    return Path(spec.submodule_search_locations[0]) / inside
