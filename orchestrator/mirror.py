@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from results import layout
+from results.asked import AskedRows, asked_evaluations, asked_norms
 from results.layout import PlannedEvaluation, Status, SweepRecord
 from results.schemas import HISTORY, check_table
 from results.store import Store
@@ -86,12 +87,11 @@ def metric_name(measure: str, what: str) -> str:
 
 
 class Mirror:
-    """Reads a sweep folder for its mirror, each write-once file of rows at most once to learn whose it is."""
+    """Reads a sweep folder for its mirror: of each checkpoint, the rows that the sweep asks for."""
 
     def __init__(self, store: Store, record: SweepRecord) -> None:
         self._store = store
         self._record = record
-        self._owners: dict[str, str] = {}  # key of a rows file -> hash of the checkpoint that it is about
         self._trials = {planned.trial_id for planned in record.trials}
 
     @property
@@ -117,9 +117,10 @@ class Mirror:
         metrics: dict[str, float] = {}
         if "trial.parquet" in artifacts:
             [row] = _table("trials", artifacts["trial.parquet"]).to_pylist()
-            rows = {owned: self._store.read(owned) for owned in self._rows_about(row["checkpoint_hash"])}
-            artifacts.update(rows)
-            metrics = _headline(row, self._scores(spec, rows), self._record.evaluations)
+            asked = [rows for rows in asked_evaluations(self._store, row) if self._store.exists(rows.key)]
+            norms = [owned for owned in asked_norms(self._store, row) if self._store.exists(owned)]
+            artifacts.update({owned: self._store.read(owned) for owned in (*norms, *(rows.key for rows in asked))})
+            metrics = _headline(row, self._scores(spec, asked, artifacts), self._record.evaluations)
         history = _table("history", artifacts["history.parquet"]).to_pylist() if "history.parquet" in artifacts else []
         return RunContent(
             key=key,
@@ -155,48 +156,27 @@ class Mirror:
         keys = (layout.spec_key(prefix), layout.status_key(prefix), *rows)
         return {key.removeprefix(f"{prefix}/"): self._store.read(key) for key in keys if self._store.exists(key)}
 
-    def _rows_about(self, checkpoint_hash: str) -> list[str]:
-        """Keys of the evaluations' and encodings' rows of one checkpoint, sorted."""
-        for key in (*self._store.list("encodings"), *self._store.list("evaluations")):
-            if key not in self._owners and key.endswith(".parquet"):
-                owner = pq.read_table(pa.BufferReader(self._store.read(key)), columns=["checkpoint_hash"]).column(0)
-                self._owners[key] = owner[0].as_py() if len(owner) else ""
-        return sorted(key for key, owner in self._owners.items() if owner == checkpoint_hash)
-
-    def _scores(self, spec: TrialSpec, rows: Mapping[str, bytes]) -> dict[PlannedEvaluation, float]:
-        """Mean of the main measure (0 to 1) of each of the sweep's evaluations that has rows."""
+    def _scores(
+        self, spec: TrialSpec, asked: Iterable[AskedRows], files: Mapping[str, bytes]
+    ) -> dict[PlannedEvaluation, float]:
+        """Mean of the main measure (0 to 1) of each of the sweep's evaluations, from the `asked` rows in `files`."""
         similarity = spec.similarity.name if spec.similarity else _UNTRAINED_SIMILARITY
+        planned_for = {(p.data_set, p.data_hash, p.split, p.tier): p for p in self._record.evaluations}
         scores = {}
-        for key, data in rows.items():
-            if not key.startswith("evaluations/"):
+        for rows in asked:
+            data = rows.evaluation.data
+            planned = planned_for.get((data.name, data.content_hash or "", data.split, rows.evaluation.tier))
+            if planned is None or rows.score_similarity != similarity:
                 continue
-            table = _table("per_query", data)
-            for planned in self._record.evaluations:
-                mask = _all_equal(
-                    table,
-                    data_set=planned.data_set,
-                    data_hash=planned.data_hash,
-                    split=planned.split,
-                    tier=planned.tier,
-                    score_similarity=similarity,
-                    measure=planned.main_measure,
-                )
-                values = table.filter(mask).column("value")
-                if len(values):
-                    scores[planned] = float(pc.mean(values).as_py())
+            table = _table("per_query", files[rows.key])
+            values = table.filter(pc.equal(table.column("measure"), pa.scalar(planned.main_measure))).column("value")
+            if len(values):
+                scores[planned] = float(pc.mean(values).as_py())
         return scores
 
 
 def _table(name: str, data: bytes) -> Any:
     return check_table(name, pq.read_table(pa.BufferReader(data)))
-
-
-def _all_equal(table: Any, **wanted: str) -> Any:
-    mask = None
-    for column, value in wanted.items():
-        equal = pc.equal(table.column(column), pa.scalar(value))
-        mask = equal if mask is None else pc.and_(mask, equal)
-    return mask
 
 
 def _headline(

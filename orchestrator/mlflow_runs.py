@@ -10,6 +10,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from orchestrator.mirror import MAX_METRICS, STEP_COLUMNS, HistoryRow, RunContent, parameters, tags
+from orchestrator.tracking_place import TrackingPlace
 from results.layout import Status
 from search_spaces.specs import ProbeSpec, TrialSpec
 
@@ -34,19 +36,6 @@ _ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # a server that is away is met again by the next sync
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrackingPlace:
-    """Where runs are kept: an absolute tracking URI, and where artifacts go (None: the server decides)."""
-
-    uri: str
-    artifacts: str | None
-
-    @property
-    def is_server(self) -> bool:
-        """Whether a server answers at `uri`, so that no UI needs to be started."""
-        return self.uri.startswith(("http://", "https://"))
 
 
 @dataclass(kw_only=True)
@@ -104,6 +93,8 @@ class MlflowRuns:
         """Find or create experiment and parent run, and read anew what the server holds of the sweep."""
         from mlflow import MlflowClient  # here, since it takes two seconds that `plan` and `tables` do not spend
 
+        if (database := self._place.own_database) and database.exists():
+            _drop_moved(database, self._experiment, self._place.artifacts)
         _prepare_sqlite(self._place.uri)
         self._client = MlflowClient(tracking_uri=self._place.uri)
         self._experiment_id = self._find_experiment()
@@ -250,6 +241,20 @@ class MlflowRuns:
                 file.write_bytes(data)
             if artifacts:
                 self._client.log_artifacts(run.run_id, folder)
+
+
+def _drop_moved(database: Path, experiment: str, artifacts: str | None) -> None:
+    """Delete a database that still names another folder for artifacts: it was moved here, and can be filled anew.
+
+    MLflow keeps the artifact folder of an experiment for good.
+    """
+    with closing(sqlite3.connect(database)) as connection:
+        known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'experiments'").fetchone()
+        query = "SELECT artifact_location FROM experiments WHERE name = ?"
+        found = connection.execute(query, (experiment,)).fetchone() if known else None
+    if found and found[0] != artifacts:
+        for suffix in ("", "-wal", "-shm"):
+            database.with_name(database.name + suffix).unlink(missing_ok=True)
 
 
 def _prepare_sqlite(uri: str) -> None:

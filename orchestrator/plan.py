@@ -1,10 +1,12 @@
 """What a sweep file asks for, held against what its folder already has. Imports neither torch nor ray nor mlflow."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from orchestrator.checks import batch_problems, encoder_problems, machine_problems, measure_problems, probe_problems
+from orchestrator.tracking_place import absolute_uri, tracking_problems
 from results.layout import (
     LeftOut,
     PlannedEvaluation,
@@ -19,7 +21,7 @@ from results.layout import (
 from results.layout import Status as TrialStatus
 from results.rows import read_rows
 from results.store import Store
-from search_spaces.expand import IN_DOMAIN, Expansion, GroupedEvaluation, expand
+from search_spaces.expand import IN_DOMAIN, Expansion, GroupedEvaluation, expand, named
 from search_spaces.identity import probe_id, trial_id
 from search_spaces.load import load_sweep
 from search_spaces.problems import InputError, Problem
@@ -28,6 +30,8 @@ from search_spaces.scoring import trained_similarity
 from search_spaces.specs import DataSpec, EncoderSpec, ProbeSpec, TrialSpec, with_data_hash
 from trainers import data_sets, weights
 from trainers.evaluations import missing_evaluations
+from trainers.limits import limits
+from trainers.pairs import num_different_queries
 
 TrialState = Literal["left", "started", "failed", "to evaluate", "finished"]
 Key = TypeVar("Key")
@@ -89,18 +93,39 @@ def resolve(path: Path) -> Resolved:
     """Load and expand a sweep file, and fill in the content hashes of all weights and data it names.
 
     Raises:
-        InputError: with every problem of the file, its weights and its data sets.
+        InputError: with every problem of the file, its weights and its data sets, and with what this machine lacks.
     """
     sweep = load_sweep(path)
     where = str(path)
-    expansion = expand(sweep, where=where)
-    problems: list[Problem] = []
-    encoders = _each(_with_weights, {t.encoder for t in expansion.trials}, problems)
-    data = _each(_with_content, _data_of(expansion), problems)
-    problems += _too_small(expansion, data, where)
-    if problems:
+    problems = [
+        *machine_problems(sweep.resources, where),
+        *measure_problems(sweep, where),
+        *tracking_problems(sweep.tracking.uri, where),
+    ]
+    expansion = _expanded(sweep, where, problems)
+    asked = named(sweep)
+    encoders = _each(lambda encoder: _with_weights(encoder, where, asked.encoders[encoder]), asked.encoders, problems)
+    data = _each(_with_content, {*asked.training, *asked.evaluation}, problems)
+    num_queries = {spec: num_different_queries(spec) for spec in asked.training if spec in data}
+    problems += batch_problems(asked.batches, num_queries, where)
+    problems += probe_problems(sweep.probe, asked.training, num_queries, where)
+    if problems or expansion is None:
         raise InputError(dict.fromkeys(problems))
-    resolved = replace(
+    return Resolved(sweep=sweep, where=where, expansion=_filled(expansion, encoders, data))
+
+
+def _expanded(sweep: SweepFile, where: str, problems: list[Problem]) -> Expansion | None:
+    try:
+        return expand(sweep, where=where)
+    except InputError as error:
+        problems.extend(error.problems)
+        return None
+
+
+def _filled(
+    expansion: Expansion, encoders: Mapping[EncoderSpec, EncoderSpec], data: Mapping[DataSpec, DataSpec]
+) -> Expansion:
+    return replace(
         expansion,
         trials=tuple(
             replace(t, encoder=encoders[t.encoder], training_data=data[t.training_data] if t.training_data else None)
@@ -111,7 +136,6 @@ def resolve(path: Path) -> Resolved:
         ),
         evaluations=tuple(replace(e, spec=replace(e.spec, data=data[e.spec.data])) for e in expansion.evaluations),
     )
-    return Resolved(sweep=sweep, where=where, expansion=resolved)
 
 
 def make_plan(resolved: Resolved, store: Store | None) -> Plan:
@@ -145,6 +169,7 @@ def sweep_record(plan: Plan) -> SweepRecord:
         evaluations=tuple(_planned_evaluation(e) for e in plan.evaluations),
         left_out=plan.left_out,
         primary_groups=plan.primary_groups,
+        tracking_uri=absolute_uri(uri) if (uri := plan.sweep.tracking.uri) is not None else None,
     )
 
 
@@ -185,7 +210,7 @@ def _untrained_state(key: str, store: Store) -> TrialState:
     return "failed" if status.state == "failed" else "started"
 
 
-def _each(resolve_one: Callable[[Key], Value], keys: set[Key], problems: list[Problem]) -> dict[Key, Value]:
+def _each(resolve_one: Callable[[Key], Value], keys: Iterable[Key], problems: list[Problem]) -> dict[Key, Value]:
     """Resolve each key once; problems are collected, not raised."""
     found = {}
     for key in sorted(keys, key=repr):
@@ -196,29 +221,18 @@ def _each(resolve_one: Callable[[Key], Value], keys: set[Key], problems: list[Pr
     return found
 
 
-def _data_of(expansion: Expansion) -> set[DataSpec]:
-    training = {t.training_data for t in expansion.trials if t.training_data}
-    return training | {e.spec.data for e in expansion.evaluations}
-
-
-def _with_weights(encoder: EncoderSpec) -> EncoderSpec:
-    return replace(encoder, weights=replace(encoder.weights, content_hash=weights.content_hash(encoder.weights)))
+def _with_weights(encoder: EncoderSpec, where: str, key: str) -> EncoderSpec:
+    """The encoder with its content hash. Raises InputError where its weights are not there, or hold less than asked."""
+    try:
+        content_hash = weights.content_hash(encoder.weights)
+        found = limits(encoder.weights, content_hash)
+    except InputError as error:
+        raise InputError(Problem(where=where, key=key, message=str(fault)) for fault in error.problems) from error
+    if problems := list(encoder_problems(encoder, found, where=where, key=key)):
+        raise InputError(problems)
+    return replace(encoder, weights=replace(encoder.weights, content_hash=content_hash))
 
 
 def _with_content(data: DataSpec) -> DataSpec:
     found = data_sets.fingerprint(data.entry, data.split)
     return with_data_hash(data, content_hash=found.content_hash, num_pairs=found.num_pairs)
-
-
-def _too_small(expansion: Expansion, data: dict[DataSpec, DataSpec], where: str) -> list[Problem]:
-    problems = []
-    for trial in expansion.trials:
-        resolved = data.get(trial.training_data) if trial.training_data else None
-        if resolved is None or trial.training is None or resolved.num_pairs is None:
-            continue
-        if resolved.num_pairs < trial.training.global_batch:
-            message = (
-                f"{trial.training.global_batch}, but '{resolved.name}' has only {resolved.num_pairs} queries to fill it"
-            )
-            problems.append(Problem(where=where, key="training.global_batch", message=message))
-    return problems

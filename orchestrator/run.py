@@ -1,6 +1,5 @@
 """Run a sweep file: lock its folder, plan, place what is left, mirror it to MLflow, show what it found."""
 
-import hashlib
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -18,7 +17,6 @@ from orchestrator.machine import available_cpus
 from orchestrator.plan import Plan, Resolved, make_plan, resolve, sweep_record
 from orchestrator.program import command
 from orchestrator.progress import progress_of, shown
-from orchestrator.show import SWEEP_LOCK as LOCK
 from orchestrator.show import export_all, print_results
 from orchestrator.storage import storage_of
 from orchestrator.terminal import chatter_to
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from orchestrator.tracking import Tracking
 
 _STALE_AFTER_S = 30.0
-EXIT_OK, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
+EXIT_OK, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130  # 2 is for input, see `orchestrator.cli`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +52,6 @@ def run_sweep(request: Request) -> int:
     """
     with request.console.status("reading weights and data"):
         resolved = resolve(request.path)
-    _check_placeable(resolved)
     uri = storage_of(resolved.sweep, request.storage)
     store = open_store(uri)
     with _locked(store, uri) as lock:
@@ -62,7 +59,7 @@ def run_sweep(request: Request) -> int:
         if plan.is_finished and _recorded(store) == sweep_record(plan) and _is_mirrored(plan, store):
             done = f"{len(plan.trials)} trials and {len(plan.probes)} probes"
             request.console.print(f"Nothing is left to run: {done} of '{plan.sweep.name}' are finished.")
-            print_results(store, sweep_record(plan), request.console, allow_missing=False)
+            print_results(store, sweep_record(plan), request.console)
             return EXIT_OK
         try:
             return _run_left(plan, store, lock, request, resolved)
@@ -74,7 +71,9 @@ def run_sweep(request: Request) -> int:
 @contextmanager
 def _locked(store: Store, uri: str) -> Iterator[Lock]:
     try:
-        lock = store.lock(LOCK, owner=f"{socket.gethostname()}:{os.getpid()}", stale_after_s=_STALE_AFTER_S)
+        lock = store.lock(
+            layout.SWEEP_LOCK, owner=f"{socket.gethostname()}:{os.getpid()}", stale_after_s=_STALE_AFTER_S
+        )
     except LockedError as error:
         message = f"this sweep is running already ({error}); see how it goes with: {command('status', uri)}"
         raise InputError([Problem(where=uri, key="", message=message)]) from error
@@ -95,23 +94,16 @@ def _run_left(plan: Plan, store: Store, lock: Lock, request: Request, resolved: 
     if interrupted:
         request.console.print(f"Stopped. To go on where it stopped: {command('run', str(request.path))}")
         return EXIT_INTERRUPTED
-    print_results(store, sweep_record(after), request.console, allow_missing=not after.is_finished)
+    print_results(store, sweep_record(after), request.console)
     return EXIT_OK if after.is_finished else EXIT_FAILED
-
-
-def _check_placeable(resolved: Resolved) -> None:
-    """Refuse a request that this machine can never meet. Raises InputError."""
-    asked = resolved.sweep.resources.cpus
-    if asked > available_cpus():
-        message = f"{asked} CPUs for one trial, but this machine has {available_cpus()}"
-        raise InputError([Problem(where=resolved.where, key="resources.cpus", message=message)])
 
 
 def _is_mirrored(plan: Plan, store: Store) -> bool:
     """Whether MLflow has all of a finished sweep, so that there is nothing to send."""
-    from orchestrator.tracking import mirror_is_whole, tracking_place
+    from orchestrator.tracking import mirror_is_whole, place_of
 
-    return tracking_place(store.uri, plan.sweep.tracking.uri, where=plan.where) is None or mirror_is_whole(store)
+    place = place_of(store, plan.sweep.tracking.uri, where=plan.where)
+    return place is None or mirror_is_whole(store, place)
 
 
 def _place_and_mirror(plan: Plan, store: Store, lock: Lock, screen: Console, log: Path) -> bool:
@@ -227,21 +219,14 @@ def _now() -> str:
 
 
 def _open_tracking(plan: Plan, store: Store, log: Path) -> "Tracking | None":
-    from orchestrator.tracking import Tracking, tracking_place
+    from orchestrator.tracking import Tracking, place_of, sweep_id
 
-    place = tracking_place(store.uri, plan.sweep.tracking.uri, where=plan.where)
+    place = place_of(store, plan.sweep.tracking.uri, where=plan.where)
     if place is None:
         return None
     made_by = provenance()
     tags = {"git_commit": made_by.commit, "git_dirty": str(made_by.dirty).lower()} if made_by.commit else {}
     return Tracking.open(store, sweep_record(plan), place, sweep_id=sweep_id(store), log_file=log, tags=tags)
-
-
-def sweep_id(store: Store) -> str:
-    """What names a sweep folder in MLflow for good: made once, kept in the folder."""
-    key = "tracking/sweep_id"
-    store.put_if_absent(key, hashlib.sha256(os.urandom(32)).hexdigest()[:16].encode())
-    return store.read(key).decode()
 
 
 def _mirrored(plan: Plan, tracking: "Tracking") -> Callable[[Event], None]:
@@ -260,12 +245,14 @@ def _mirrored(plan: Plan, tracking: "Tracking") -> Callable[[Event], None]:
 
 
 def _end_tracking(tracking: "Tracking", plan: Plan, store: Store, interrupt: Interrupt, screen: Console) -> None:
-    if not interrupt.asked:
-        results = export_all(store, sweep_record(plan))
-        tracking.finish_sweep(
-            "failed" if results.num_missing else "finished", tables=results.files, metrics=results.metrics
-        )
-    with screen.status("sending the last runs to MLflow"):
-        tracking.close()
+    try:
+        if not interrupt.asked:
+            results = export_all(store, sweep_record(plan))
+            tracking.finish_sweep(
+                "failed" if results.num_missing else "finished", tables=results.files, metrics=results.metrics
+            )
+    finally:
+        with screen.status("sending the last runs to MLflow"):
+            tracking.close()
     if tracking.behind:
-        screen.print(f"MLflow lacks something ({tracking.behind}); the next run of this sweep sends it.")
+        screen.print(f"MLflow lacks something ({tracking.behind}); the next run of this sweep sends it.", markup=False)

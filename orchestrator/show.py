@@ -12,8 +12,16 @@ from rich.table import Table as RichTable
 
 from orchestrator.program import command
 from results.collect import Collected, collect
-from results.layout import SWEEP_LOCK as SWEEP_LOCK
-from results.layout import SWEEP_RECORD, Status, SweepRecord, from_bytes, probe_prefix, status_key, trial_prefix
+from results.layout import (
+    SWEEP_LOCK,
+    SWEEP_RECORD,
+    Status,
+    SweepRecord,
+    from_bytes,
+    probe_prefix,
+    status_key,
+    trial_prefix,
+)
 from results.locks import is_held
 from results.rendering import export, terminal
 from results.schemas import SchemaError
@@ -122,8 +130,8 @@ def _state(status: Status | None, running: bool) -> str:
     return "interrupted" if status.state == "running" and not running else status.state
 
 
-def print_results(store: Store, record: SweepRecord, console: Console, *, allow_missing: bool) -> None:
-    """The gain table, the Fisher check, what is missing, and how to see more."""
+def print_results(store: Store, record: SweepRecord, console: Console) -> None:
+    """The gain table, the Fisher check, what is missing, and how to see more; holes are marked."""
     collected = _collected(store, record)
     names = [*_AFTER_A_RUN, *(["missing"] if collected.missing else [])]
     for name in names:
@@ -132,7 +140,7 @@ def print_results(store: Store, record: SweepRecord, console: Console, *, allow_
         except SelectionError as error:
             console.print(f"Table '{name}' is not shown: {error}", markup=False)
             continue
-        console.print(terminal.render(table, allow_missing=allow_missing))
+        console.print(terminal.render(table, allow_missing=True))
         console.print()
     console.print(f"All tables: {command('tables', store.uri)}", markup=False, soft_wrap=True)
     console.print(f"Runs in the MLflow UI: {command('ui', store.uri)}", markup=False, soft_wrap=True)

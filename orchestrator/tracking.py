@@ -10,14 +10,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
-from urllib.parse import unquote, urlsplit
 
 from orchestrator.background import Background
 from orchestrator.mirror import HistoryRow, Mirror
-from orchestrator.mlflow_runs import MlflowRuns, TrackingPlace, now_ms, quiet_environment, quiet_mlflow
+from orchestrator.mlflow_runs import MlflowRuns, now_ms, quiet_environment, quiet_mlflow
+from orchestrator.tracking_place import TrackingPlace, place_of, sweep_id, tracking_problems
 from results.layout import SweepRecord
 from results.store import Store
-from search_spaces.problems import InputError, Problem
 from search_spaces.specs import ProbeSpec, TrialSpec
 
 __all__ = [
@@ -25,46 +24,16 @@ __all__ = [
     "Tracking",
     "TrackingPlace",
     "mirror_is_whole",
+    "place_of",
     "quiet_environment",
-    "tracking_place",
+    "sweep_id",
+    "tracking_problems",
     "ui_command",
 ]
 
 SweepState = Literal["finished", "failed", "killed"]
 
-_SERVER_SCHEMES = ("http", "https")
-_DATABASE_SCHEMES = ("sqlite", "postgresql", "mysql", "mssql")
-_SQLITE = "sqlite:///"
-_WHOLE = "tracking/whole"  # a key that exists while the mirror holds all of an ended sweep
-
-
-def tracking_place(store_uri: str, configured_uri: str | None, *, where: str = "tracking") -> TrackingPlace | None:
-    """The configured place, else SQLite in the sweep folder; None where that is not a local folder.
-
-    Raises:
-        InputError: `configured_uri` is neither a server nor a database (`./mlruns` is refused by MLflow itself).
-    """
-    folder = _local_folder(store_uri)
-    artifacts = (folder / "tracking" / "artifacts").as_uri() if folder else None
-    if configured_uri is None:
-        return TrackingPlace(uri=f"{_SQLITE}{folder}/tracking/mlflow.db", artifacts=artifacts) if folder else None
-    scheme = urlsplit(configured_uri).scheme.partition("+")[0]
-    if scheme in _SERVER_SCHEMES:
-        return TrackingPlace(uri=configured_uri, artifacts=None)
-    if scheme not in _DATABASE_SCHEMES:
-        allowed = ", ".join(f"{name}:" for name in (*_SERVER_SCHEMES, *_DATABASE_SCHEMES))
-        message = f"'{configured_uri}' is not a tracking server or database (allowed: {allowed})"
-        raise InputError([Problem(where=where, key="tracking.uri", message=message)])
-    if configured_uri.startswith(_SQLITE):
-        configured_uri = _SQLITE + str(Path(configured_uri.removeprefix(_SQLITE)).absolute())
-    return TrackingPlace(uri=configured_uri, artifacts=artifacts)
-
-
-def _local_folder(store_uri: str) -> Path | None:
-    if "://" not in store_uri:
-        return Path(store_uri).absolute()
-    parts = urlsplit(store_uri)
-    return Path(unquote(parts.path)) if parts.scheme == "file" else None
+_WHOLE = "tracking/whole"  # names the place whose mirror holds all of an ended sweep, while one does
 
 
 def ui_command(place: TrackingPlace, *, port: int = 5000) -> list[str]:
@@ -80,16 +49,21 @@ def ui_command(place: TrackingPlace, *, port: int = 5000) -> list[str]:
     return [*server, "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
 
 
-def mirror_is_whole(store: Store) -> bool:
-    """Whether the mirror of this sweep folder holds all of it, so that there is nothing to open `Tracking` for."""
-    return store.exists(_WHOLE)
+def mirror_is_whole(store: Store, place: TrackingPlace) -> bool:
+    """Whether the mirror at `place` holds all of this sweep folder: there is nothing to open `Tracking` for."""
+    if not store.exists(_WHOLE) or store.read(_WHOLE).decode() != place.uri:
+        return False
+    return place.own_database is None or place.own_database.exists()
 
 
 class Tracking:
     """The mirror of one sweep, from `open` to `close`. Only `open` raises, where its log cannot be written."""
 
-    def __init__(self, *, store: Store, mirror: Mirror, runs: MlflowRuns, background: Background) -> None:
+    def __init__(
+        self, *, store: Store, place: TrackingPlace, mirror: Mirror, runs: MlflowRuns, background: Background
+    ) -> None:
         self._store = store
+        self._place = place
         self._mirror = mirror
         self._runs = runs
         self._background = background
@@ -117,7 +91,7 @@ class Tracking:
         quiet_mlflow(log_file)
         runs = MlflowRuns(place, experiment=record.name, sweep_id=sweep_id, tags=tags or {})
         background = Background("mlflow-mirror")
-        tracking = cls(store=store, mirror=Mirror(store, record), runs=runs, background=background)
+        tracking = cls(store=store, place=place, mirror=Mirror(store, record), runs=runs, background=background)
         store.delete(_WHOLE)
         tracking.sync()
         return tracking
@@ -214,6 +188,6 @@ class Tracking:
         for key in self._runs.running:
             self._runs.end(key, "killed")
         if self._ended:
-            self._store.write(_WHOLE, b"")
+            self._store.write(_WHOLE, self._place.uri.encode())
         else:
             self._runs.end_sweep("killed", tables={}, metrics={})

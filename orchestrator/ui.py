@@ -1,33 +1,34 @@
 """Serve the MLflow UI of a sweep on 127.0.0.1."""
 
 import subprocess
-from pathlib import Path
 
 from rich.console import Console
 
-from orchestrator.tracking import TrackingPlace, quiet_environment, tracking_place, ui_command
+from orchestrator.tracking import TrackingPlace, place_of, quiet_environment, ui_command
+from results.layout import SWEEP_RECORD, SweepRecord, from_bytes
 from results.store import Store
-from search_spaces.load import parse_sweep
 from search_spaces.problems import InputError, Problem
 
 
-def place_of(store: Store) -> TrackingPlace:
-    """Where the runs of a sweep folder are tracked.
+def recorded_place(store: Store) -> TrackingPlace:
+    """Where the runs of a sweep folder are tracked, by its record.
 
     Raises:
-        InputError: it has no tracking: it is no local folder, and its file names no server.
+        InputError: it has no tracking (it is no local folder, and its file names no server), or no database yet.
     """
-    text = store.read("sweep.yaml").decode()
-    sweep = parse_sweep(text, where=f"{store.uri}/sweep.yaml", folder=Path.cwd())
-    place = tracking_place(store.uri, sweep.tracking.uri)
+    record = from_bytes(SweepRecord, store.read(SWEEP_RECORD))
+    place = place_of(store, record.tracking_uri, where=store.uri)
     if place is None:
         raise InputError([Problem(where=store.uri, key="tracking.uri", message="this sweep is not tracked in MLflow")])
+    if place.own_database and not place.own_database.exists():
+        message = f"there is no MLflow database at {place.own_database}; 'densesweep run' of the sweep file makes it"
+        raise InputError([Problem(where=store.uri, key="", message=message)])
     return place
 
 
 def serve_ui(store: Store, port: int, console: Console) -> int:
     """Run the UI until Ctrl-C; for a tracking server, only say where it is. Returns the exit code."""
-    place = place_of(store)
+    place = recorded_place(store)
     if place.is_server:
         console.print(f"This sweep is tracked on {place.uri}")
         return 0

@@ -72,7 +72,7 @@ def collect(store: Store, record: SweepRecord) -> Collected:
     """
     trained = [t for t in record.trials if store.exists(trial_rows(t.trial_id))]
     not_trained = [t for t in record.trials if t not in trained]
-    probes = {p: _read_probe(store, p) for p in record.probes if store.exists(probe_rows(p.trial_id))}
+    probed = {p: _read_probe(store, p) for p in record.probes if store.exists(probe_rows(p.trial_id))}
     trials = _read_trials(store, trained)
     scored = _read_scored(store, trials).values()
     per_query = _per_query(record, trials, _concat(PER_QUERY, (stored.table for stored in scored)))
@@ -83,13 +83,13 @@ def collect(store: Store, record: SweepRecord) -> Collected:
         trials=trials,
         expected=pl.concat([expected, _expected(record, _planned_cells(store, not_trained))]),
         per_query=per_query,
-        probes=_concat(PROBES, (stored.table for stored in probes.values())),
+        probes=_concat(PROBES, (stored.table for stored in probed.values())),
         missing=(
             *missing_trials(store, not_trained),
             *missing_evaluations(store, expected, per_query),
-            *missing_probes(store, [p for p in record.probes if p not in probes]),
+            *missing_probes(store, [p for p in record.probes if p not in probed]),
         ),
-        warnings=tuple(mixed_versions(_made(trials, scored, probes.values()))),
+        warnings=tuple(mixed_versions(_made(trials, scored, probed.values()))),
     )
 
 

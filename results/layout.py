@@ -68,6 +68,7 @@ class SweepRecord:
     evaluations: tuple[PlannedEvaluation, ...]
     left_out: tuple[LeftOut, ...]
     primary_groups: tuple[str, ...]  # the groups whose unweighted mean decides the Fisher check's winner
+    tracking_uri: str | None = None  # the file's tracking.uri; without one, SQLite that the sweep folder fills
 
 
 Record = TypeVar("Record", Status, SweepRecord)

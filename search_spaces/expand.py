@@ -62,6 +62,19 @@ class Expansion:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Named:
+    """The weights and data that a sweep file names, also where not all of it can be expanded.
+
+    `encoders` and `batches` (training data and batch size) map to their keys in the file.
+    """
+
+    encoders: Mapping[EncoderSpec, str]
+    training: tuple[DataSpec, ...]
+    evaluation: tuple[DataSpec, ...]
+    batches: Mapping[tuple[DataSpec, int], str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Catalogue:
     """The catalogue with the file's own declarations."""
 
@@ -76,7 +89,7 @@ def expand(sweep: SweepFile, *, where: str) -> Expansion:
         InputError: a cell lacks its checkpoint (unless `missing_checkpoints: leave_out`), a data set has no such
             split role, a required training setting is missing, or nothing is left to run.
     """
-    catalogue = _Catalogue(families=FAMILIES.extended(sweep.families), data_sets=DATA_SETS.extended(sweep.data_sets))
+    catalogue = _catalogue(sweep)
     problems = [*_missing_settings(sweep, where), *_untrainable(sweep, catalogue, where)]
     left_out = _left_out(sweep, catalogue, where)
     if sweep.missing_checkpoints == "refuse":
@@ -97,6 +110,35 @@ def expand(sweep: SweepFile, *, where: str) -> Expansion:
     )
 
 
+def named(sweep: SweepFile) -> Named:
+    """The weights and data of the cells of a sweep file; what a cell does not have is passed over, not refused."""
+    catalogue = _catalogue(sweep)
+    encoders: dict[EncoderSpec, str] = {}
+    training: list[DataSpec] = []
+    batches: dict[tuple[DataSpec, int], str] = {}
+    for cell in _cells(sweep):
+        block, family = cell["block"], cell["family"].name
+        if _checkpoint(catalogue.families[family], cell["init_regime"]):
+            encoder = _encoder(cell["family"], cell["init_regime"], catalogue)
+            encoders.setdefault(encoder, f"{block}.family '{family}'")
+        elif sweep.missing_checkpoints == "leave_out":
+            continue
+        data = _data(cell["training_data"], catalogue, role="train")
+        if not data.split:
+            continue
+        training.append(data)
+        own = cell["hyperparameters"].get("global_batch")
+        if size := own or sweep.training.global_batch:  # type: ignore[attr-defined]
+            key = f"{block}.hyperparameters.global_batch" if own else "training.global_batch"
+            batches.setdefault((data, size), key)
+    evaluation = tuple(evaluation.spec.data for evaluation in _evaluations(sweep, catalogue))
+    return Named(encoders=encoders, training=_distinct(training), evaluation=evaluation, batches=batches)
+
+
+def _catalogue(sweep: SweepFile) -> _Catalogue:
+    return _Catalogue(families=FAMILIES.extended(sweep.families), data_sets=DATA_SETS.extended(sweep.data_sets))
+
+
 def _distinct(items: Any) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(items))
 
@@ -112,19 +154,19 @@ def _blocks(sweep: SweepFile) -> Iterator[tuple[str, Mapping[str, tuple[Any, ...
 
 
 def _cells(sweep: SweepFile) -> Iterator[dict[str, Any]]:
-    """Each combination of axis values, less the excluded ones."""
-    for _, named, hyper in _blocks(sweep):
-        for values in product(*named.values()):
-            cell = dict(zip(named, values, strict=True))
-            if any(_matches(cell, block) for block in sweep.exclude):
+    """Each combination of axis values, less the excluded ones, with the key of its block."""
+    for block, axes, hyper in _blocks(sweep):
+        for values in product(*axes.values()):
+            cell = dict(zip(axes, values, strict=True)) | {"block": block}
+            if any(_matches(cell, excluded) for excluded in sweep.exclude):
                 continue
             for settings in product(*hyper.values()):
                 yield {**cell, "hyperparameters": dict(zip(hyper, settings, strict=True))}
 
 
 def _matches(cell: Mapping[str, Any], block: Any) -> bool:
-    named = {name: value for name, value in block if value is not None}
-    return bool(named) and all(_axis_name(cell[name]) in values for name, values in named.items())
+    given = {name: value for name, value in block if value is not None}
+    return bool(given) and all(_axis_name(cell[name]) in values for name, values in given.items())
 
 
 def _axis_name(value: Any) -> Any:
@@ -145,8 +187,8 @@ def _checkpoint(family: Family, init_regime: str) -> Checkpoint | None:
 def _left_out(sweep: SweepFile, catalogue: _Catalogue, where: str) -> list[tuple[Problem, CellLeftOut]]:
     wanted = {_pair(cell) for cell in _cells(sweep)}
     found = []
-    for key, named, _ in _blocks(sweep):
-        for choice, (index, regime) in product(named["family"], enumerate(named["init_regime"])):
+    for key, axes, _ in _blocks(sweep):
+        for choice, (index, regime) in product(axes["family"], enumerate(axes["init_regime"])):
             if (choice.name, regime) not in wanted or _checkpoint(catalogue.families[choice.name], regime):
                 continue
             reason = f"'{regime}' needs a {INIT_REGIMES[regime].reads} checkpoint, and family '{choice.name}' has none"
@@ -165,8 +207,8 @@ def _missing_settings(sweep: SweepFile, where: str) -> Iterator[Problem]:
 
 
 def _untrainable(sweep: SweepFile, catalogue: _Catalogue, where: str) -> Iterator[Problem]:
-    for key, named, _ in _blocks(sweep):
-        for index, reference in enumerate(named["training_data"]):
+    for key, axes, _ in _blocks(sweep):
+        for index, reference in enumerate(axes["training_data"]):
             name, _, split = reference.partition("/")
             if not split and catalogue.data_sets[name].train_split is None:
                 message = f"data set '{name}' names no train split (write {name}/SPLIT to train on one of its splits)"

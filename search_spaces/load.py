@@ -15,6 +15,8 @@ from search_spaces.catalogue.families import FAMILIES
 from search_spaces.problems import InputError, Problem, unknown_name
 from search_spaces.schema import SweepFile
 
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+
 
 class _Loader(yaml.SafeLoader):
     """YAML 1.2's numbers (`1e-4` is one), and an error where a key stands twice."""
@@ -31,8 +33,10 @@ def _mapping_without_duplicates(loader: _Loader, node: yaml.MappingNode) -> dict
     loader.flatten_mapping(node)
     seen: dict[Any, int] = {}
     for key_node, _ in node.value:
-        key = loader.construct_object(key_node)
+        key = loader.construct_object(key_node, deep=True)
         line = key_node.start_mark.line + 1
+        if not isinstance(key, str):
+            raise yaml.YAMLError(f"line {line}: key {key!r} is not a text")
         if key in seen:
             raise yaml.YAMLError(f"line {line}: key '{key}' stands twice (first on line {seen[key]})")
         seen[key] = line
@@ -99,6 +103,9 @@ def _shadowed_names(raw: dict[str, Any], where: str) -> Iterator[Problem]:
         seen = set(catalogue)
         for index, entry in enumerate(_declarations(raw, block)):
             name = str(entry.get("name"))
+            if not _NAME.fullmatch(name):
+                message = f"'{name}' is not a name (lower-case letters, digits, '-' and '_', since it stands in paths)"
+                yield Problem(where=where, key=f"{block}[{index}].name", message=message)
             if name in seen:
                 message = f"'{name}' is taken already, by the catalogue or an entry above"
                 yield Problem(where=where, key=f"{block}[{index}].name", message=message)

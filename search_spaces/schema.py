@@ -1,5 +1,6 @@
 """The sweep file's schema: strict, with every name checked against the catalogue and the file's own declarations."""
 
+import math
 import re
 from dataclasses import fields
 from typing import Annotated, Any, Literal, Optional, TypeVar, get_type_hints
@@ -24,7 +25,7 @@ from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.problems import unknown_name
 from search_spaces.specs import ScaleSpec, TrainingSettings
 
-_SCALE = re.compile(r"(?P<mode>[a-z]+)\((?P<value>[0-9.]+)\)")
+_SCALE = re.compile(r"fixed\((?P<value>[0-9]+(\.[0-9]+)?)\)")
 _SWEEP_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 Item = TypeVar("Item")
 
@@ -38,7 +39,7 @@ class Block(BaseModel):
 def parse_scale(text: str) -> ScaleSpec:
     """Read 'fixed(20)': logits are scores times 20 under every similarity."""
     match = _SCALE.fullmatch(text)
-    if match is None or match["mode"] != "fixed" or float(match["value"]) <= 0:
+    if match is None or not 0 < float(match["value"]) < math.inf:
         raise ValueError(f"'{text}' is not a scale (write fixed(20), for logits of 20 times the score)")
     return ScaleSpec(mode="fixed", value=float(match["value"]))
 
@@ -63,6 +64,8 @@ SimilarityName = Annotated[str, _known("similarity", tuple(SIMILARITIES))]
 RegimeName = Annotated[str, _known("init regime", tuple(INIT_REGIMES))]
 FamilyName = Annotated[str, _known("family", tuple(FAMILIES))]
 DataSetRef = Annotated[str, _known("data set", tuple(DATA_SETS))]  # NAME or NAME/SPLIT
+# Group names stand in paths, MLflow metrics and papers.
+GroupName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
 ScaleText = Annotated[str, AfterValidator(_scale)]
 
 
@@ -106,18 +109,19 @@ TrainingBlock: type[Block] = create_model("TrainingBlock", __base__=Block, **_PA
 
 def _checked_hyperparameters(axes: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
     faults = []
+    checked: dict[str, tuple[Any, ...]] = {}
     for name, values in axes.items():
         if name not in _HINTS:
             faults.append(unknown_name("hyperparameter", name, list(_HINTS)))
             continue
         for value in values:
-            try:
-                TypeAdapter(_HINTS[name]).validate_python(value, strict=True)
+            try:  # what is validated is kept: 1 for a float is 1.0, and has one identity
+                checked[name] = (*checked.get(name, ()), TypeAdapter(_HINTS[name]).validate_python(value, strict=True))
             except ValidationError as error:
                 faults.append(f"{name}: {value!r}: {error.errors()[0]['msg']}")
     if faults:
         raise ValueError("; ".join(faults))
-    return axes
+    return checked
 
 
 _HyperparameterAxes: Any = Annotated[dict[str, _axis(Any)], AfterValidator(_checked_hyperparameters)]  # type: ignore[misc]
@@ -162,7 +166,7 @@ class EvaluationBlock(Block):
     `primary_groups`: their unweighted mean decides which of qnorm and dnorm won (default: all but `in_domain`).
     """
 
-    groups: dict[str, _axis(DataSetRef)] = Field(min_length=1)  # type: ignore[valid-type]
+    groups: dict[GroupName, _axis(DataSetRef)] = Field(min_length=1)  # type: ignore[valid-type]
     score_similarities: Literal["own", "all"] = "own"
     primary_groups: tuple[str, ...] | None = None
 

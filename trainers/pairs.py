@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from search_spaces.specs import DataSpec
 from trainers import data_sets
-from trainers.data_sets.collection import Collection, document_text, strings
+from trainers.data_sets.collection import Collection, document_text, judged_queries, strings
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,6 +52,13 @@ class TrainingPairs:
 def load_pairs(data: DataSpec) -> TrainingPairs:
     """The training pairs that a spec names. Raises as `data_sets.load` and `training_pairs` do."""
     return training_pairs(data_sets.load(data.entry), data.split, relevance_threshold=data.entry.relevance_threshold)
+
+
+def num_different_queries(data: DataSpec) -> int:
+    """How many queries `load_pairs` gives: those with a relevant document, equal texts counted once."""
+    collection = data_sets.load(data.entry)
+    relevant = judged_queries(collection.qrels[data.split], data.entry.relevance_threshold)
+    return len(_rows(collection.queries, pa.chunked_array([relevant]))["text"].unique())
 
 
 def training_pairs(collection: Collection, split: str, *, relevance_threshold: int) -> TrainingPairs:

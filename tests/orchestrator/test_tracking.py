@@ -19,19 +19,20 @@ from orchestrator.tracking import (
     TrackingPlace,
     mirror_is_whole,
     quiet_environment,
-    tracking_place,
     ui_command,
 )
+from orchestrator.tracking import place_of as place_found
 from results import layout
 from results.layout import PlannedEvaluation, PlannedTrial, Status, SweepRecord
 from results.rows import write_rows
 from results.store import open_store
-from search_spaces.catalogue.data_sets import DATA_SETS
-from search_spaces.identity import probe_id, trial_id
-from search_spaces.problems import InputError
+from search_spaces import identity
+from search_spaces.catalogue.data_sets import DATA_SETS, DataSet
+from search_spaces.identity import evaluation_id, probe_id, trial_id
 from search_spaces.specs import (
     DataSpec,
     EncoderSpec,
+    EvaluationSpec,
     ProbeSpec,
     ScaleSpec,
     SimilaritySpec,
@@ -69,7 +70,13 @@ COSINE = TrialSpec(
 QNORM = replace(COSINE, similarity=SimilaritySpec(name="qnorm", gamma_q=1.0, gamma_d=0.0, trained=False))
 UNTRAINED = replace(COSINE, kind="untrained", training_data=None, similarity=None, scale=None, seed=None, training=None)
 PROBE = ProbeSpec(
-    encoder=ENCODER, seed=None, training_data=DATA, scale=COSINE.scale, num_queries=8, candidates_per_query=4
+    task="contrastive",
+    encoder=ENCODER,
+    seed=None,
+    training_data=DATA,
+    scale=COSINE.scale,
+    num_queries=8,
+    candidates_per_query=4,
 )
 TRIALS = (COSINE, QNORM, UNTRAINED)
 
@@ -85,6 +92,18 @@ def planned_evaluation(data_set, *groups):
         groups=groups,
         in_domain=False,
     )
+
+
+def evaluation_spec(data_set, **more):
+    entry = DataSet(name=data_set, source=f"path:{data_set}", measures=("nDCG@10", "R@100"))
+    data = DataSpec(entry=entry, split="test", content_hash=f"hash-of-{data_set}", num_pairs=2)
+    return EvaluationSpec(data=data, **more)
+
+
+def rows_key(spec, data_set, **more):
+    similarity = spec.similarity or COSINE.similarity
+    checkpoint = f"checkpoint-of-{trial_id(spec)}"
+    return layout.per_query_rows(evaluation_id(checkpoint, evaluation_spec(data_set, **more), similarity))
 
 
 RECORD = SweepRecord(
@@ -112,8 +131,14 @@ def write_status(store, prefix, state, **more):
     store.write(layout.status_key(prefix), layout.to_bytes(status))
 
 
+def plan_evaluations(store, spec, data_sets):
+    specs = [evaluation_spec(name) for name in data_sets]
+    store.write(layout.evaluations_key(trial_id(spec)), layout.evaluations_to_bytes(specs))
+
+
 def begin_trial(store, spec):
     prefix = layout.trial_prefix(trial_id(spec))
+    plan_evaluations(store, spec, ["attack", "pydoc"])
     store.write(layout.spec_key(prefix), to_json(spec).encode())
     write_status(store, prefix, "running")
 
@@ -146,7 +171,7 @@ def end_trial(store, spec):
     write_status(store, layout.trial_prefix(key), "finished")
 
 
-def evaluate(store, spec, data_set, values):
+def evaluate(store, spec, data_set, values, **more):
     key, similarity = trial_id(spec), spec.similarity.name if spec.similarity else "cosine"
     rows = [
         {
@@ -163,7 +188,7 @@ def evaluate(store, spec, data_set, values):
         for number, value in enumerate(values)
         for measure, value in (("nDCG@10", value), ("R@100", 1.0))
     ]
-    write_rows(store, layout.per_query_rows(f"{key}-{data_set}"), "per_query", rows)
+    write_rows(store, rows_key(spec, data_set, **more), "per_query", rows)
 
 
 def end_probe(store):
@@ -172,6 +197,7 @@ def end_probe(store):
         "probe_id": key,
         "family": "minilm",
         "init_regime": "finetune",
+        "task": "contrastive",
         "training_data": "attack",
         "training_data_hash": "d",
         "scale_mode": "fixed",
@@ -199,7 +225,7 @@ def store(tmp_path):
 
 
 def place_of(store):
-    place = tracking_place(store.uri, None)
+    place = place_found(store, None)
     assert place is not None
     return place
 
@@ -310,7 +336,7 @@ def test_a_sweep_is_mirrored_while_it_runs(store, tmp_path):
     held = artifacts_of(place, qnorm, tmp_path / "download")
     for name in ("spec.json", "status.json", "trial.parquet", "history.parquet"):
         assert held.pop(name) == store.read(f"{prefix}/{name}")
-    assert held == {key: store.read(key) for key in store.list("evaluations") if trial_id(QNORM) in key}
+    assert held == {key: store.read(key) for key in (rows_key(QNORM, name) for name in ("attack", "pydoc"))}
     assert artifacts_of(place, parent, tmp_path / "parent")["tables/gains.csv"] == b"a\n"
 
 
@@ -373,22 +399,67 @@ def run_script(script, *arguments):
 
 
 def test_a_mirror_is_whole_from_its_end_to_the_next_opening(store, monkeypatch):
-    assert not mirror_is_whole(store)
+    place = place_of(store)
+    assert not mirror_is_whole(store, place)
     tracking = open_tracking(store)
     close(tracking)
-    assert not mirror_is_whole(store)  # a stopped sweep
+    assert not mirror_is_whole(store, place)  # a stopped sweep
 
-    tracking = open_tracking(store)
-    tracking.finish_sweep("finished", tables={}, metrics={})
-    close(tracking)
-    assert mirror_is_whole(store)
+    end_sweep(store)
+    assert mirror_is_whole(store, place)
 
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     tracking = open_tracking(store, TrackingPlace(uri=f"http://127.0.0.1:{free_port()}", artifacts=None))
-    assert not mirror_is_whole(store)
+    assert not mirror_is_whole(store, place)
     tracking.finish_sweep("finished", tables={}, metrics={})
     tracking.close()
-    assert not mirror_is_whole(store)
+    assert not mirror_is_whole(store, place)
+
+
+def end_sweep(store, place=None):
+    tracking = open_tracking(store, place)
+    tracking.finish_sweep("finished", tables={}, metrics={})
+    close(tracking)
+
+
+def test_only_the_place_that_was_written_last_is_whole_and_only_while_it_is_there(store, tmp_path):
+    own = place_of(store)
+    other = TrackingPlace(uri=f"sqlite:///{tmp_path}/other.db", artifacts=own.artifacts)
+    end_sweep(store)
+    assert not mirror_is_whole(store, other)
+    end_sweep(store, other)
+    assert mirror_is_whole(store, other)
+    assert not mirror_is_whole(store, own)
+    end_sweep(store)
+    own.own_database.unlink()
+    assert not mirror_is_whole(store, own)
+
+
+def test_a_moved_sweep_folder_fills_its_database_anew_and_one_that_stays_does_not(store, tmp_path):
+    end_everything(store)
+    end_sweep(store)
+    first = {name: run.info.run_id for name, run in runs_by_name(place_of(store)).items()}
+    before = snapshot(place_of(store), tmp_path / "a")
+    end_sweep(store)
+    assert {name: run.info.run_id for name, run in runs_by_name(place_of(store)).items()} == first
+
+    moved = open_store(str(Path(store.uri).rename(tmp_path / "moved")))
+    place = place_of(moved)
+    assert not mirror_is_whole(moved, place)
+    end_sweep(moved)
+    assert {run.info.artifact_uri.startswith(place.artifacts) for run in runs_by_name(place).values()} == {True}
+    assert snapshot(place, tmp_path / "b") == before
+    assert not Path(store.uri).exists()
+    assert mirror_is_whole(moved, place)
+
+
+def test_a_database_that_others_share_is_never_deleted(store, tmp_path):
+    shared = TrackingPlace(uri=f"sqlite:///{tmp_path}/shared.db", artifacts=(tmp_path / "a").as_uri())
+    end_everything(store)
+    end_sweep(store, shared)
+    before = {name: run.info.run_id for name, run in runs_by_name(shared).items()}
+    end_sweep(store, replace(shared, artifacts=(tmp_path / "b").as_uri()))
+    assert {name: run.info.run_id for name, run in runs_by_name(shared).items()} == before
 
 
 @pytest.mark.slow
@@ -451,6 +522,7 @@ def test_extending_a_sweep_adds_to_its_runs(store, tmp_path):
     end_trial(store, COSINE)
     close(open_tracking(store))
     evaluate(store, COSINE, "scifact", [0.1, 0.2])
+    plan_evaluations(store, COSINE, ["attack", "pydoc", "scifact"])
     wider = replace(RECORD, evaluations=(*RECORD.evaluations, planned_evaluation("scifact", "both")))
     close(open_tracking(store, record=wider))
     run = runs_by_name(place_of(store))[COSINE.title]
@@ -461,7 +533,7 @@ def test_extending_a_sweep_adds_to_its_runs(store, tmp_path):
         (0, pytest.approx(0.3)),  # the mean of one, shown until then
     ]
     assert run.data.metrics["nDCG_10/group.both"] == pytest.approx(0.225)
-    assert any("scifact" in name for name in artifacts_of(place_of(store), run, tmp_path / "download"))
+    assert rows_key(COSINE, "scifact") in artifacts_of(place_of(store), run, tmp_path / "download")
 
 
 def test_a_group_that_lacks_a_data_set_has_no_mean(store):
@@ -472,11 +544,23 @@ def test_a_group_that_lacks_a_data_set_has_no_mean(store):
     assert "nDCG_10/group.both" not in metrics
 
 
+def test_rows_that_the_sweep_does_not_ask_for_are_not_mirrored(store, monkeypatch):
+    end_trial(store, COSINE)
+    evaluate(store, COSINE, "attack", [0.0, 0.1], precision="bf16")
+    content = Mirror(store, RECORD).content(trial_id(COSINE))
+    assert content.metrics["nDCG_10/attack"] == pytest.approx(0.6)
+    assert rows_key(COSINE, "attack", precision="bf16") not in content.artifacts
+    monkeypatch.setattr(identity, "EVALUATION_VERSION", identity.EVALUATION_VERSION + 1)
+    content = Mirror(store, RECORD).content(trial_id(COSINE))
+    assert not [name for name in (*content.metrics, *content.artifacts) if "nDCG" in name or "evaluations/" in name]
+
+
 def test_a_run_has_under_50_metrics_however_many_data_sets(store):
     end_trial(store, COSINE)
     names = [f"set{number:02d}" for number in range(60)]
     for name in names:
         evaluate(store, COSINE, name, [0.5])
+    plan_evaluations(store, COSINE, names)
     record = replace(RECORD, evaluations=tuple(planned_evaluation(name, "all") for name in names))
     metrics = Mirror(store, record).content(trial_id(COSINE)).metrics
     assert len(metrics) + len(STEP_COLUMNS) == MAX_METRICS
@@ -528,25 +612,6 @@ def test_nothing_reaches_the_terminal(store):
     done = run_script(QUIET_DRIVER, store.uri, str(Path(__file__).parent))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert "mlflow" in (Path(store.uri) / "logs" / "run.log").read_text()
-
-
-def test_places(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    local = tracking_place("/data/my sweep", None)
-    assert local == TrackingPlace(
-        uri="sqlite:////data/my sweep/tracking/mlflow.db", artifacts="file:///data/my%20sweep/tracking/artifacts"
-    )
-    assert not local.is_server
-    assert tracking_place("s3://bucket/sweep", None) is None
-    server = tracking_place("/data/sweep", "http://tracking.example:5000")
-    assert server == TrackingPlace(uri="http://tracking.example:5000", artifacts=None)
-    assert server.is_server
-    with pytest.raises(ValueError, match="open it in a browser"):
-        ui_command(server)
-    relative = tracking_place("/data/sweep", "sqlite:///runs.db")
-    assert relative.uri == f"sqlite:///{tmp_path}/runs.db"
-    with pytest.raises(InputError, match=r"demo.yaml: tracking.uri: './mlruns' is not a tracking server"):
-        tracking_place("/data/sweep", "./mlruns", where="demo.yaml")
 
 
 class Server:

@@ -10,6 +10,8 @@ from results.layout import (
     PlannedTrial,
     Status,
     SweepRecord,
+    evaluations_key,
+    evaluations_to_bytes,
     per_query_rows,
     probe_prefix,
     probe_rows,
@@ -23,10 +25,11 @@ from results.rows import write_rows
 from results.store import Store
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.catalogue.similarities import SIMILARITIES
-from search_spaces.identity import probe_id, trial_id
+from search_spaces.identity import evaluation_id, probe_id, trial_id
 from search_spaces.specs import (
     DataSpec,
     EncoderSpec,
+    EvaluationSpec,
     ProbeSpec,
     ScaleSpec,
     SimilaritySpec,
@@ -63,13 +66,12 @@ def encoder_spec(family="minilm", layers=3, init_regime="finetune", max_query_le
 
 
 def trained(similarity, *, seed=0, data="attack", scale=20.0, learning_rate=1e-4, weight_decay=0.01, **encoder):
-    entry = SIMILARITIES[similarity]
     return TrialSpec(
         kind="train",
         task="contrastive",
         training_data=data_spec(data),
         encoder=encoder_spec(**encoder),
-        similarity=SimilaritySpec(name=entry.name, gamma_q=entry.gamma_q, gamma_d=entry.gamma_d, trained=entry.trained),
+        similarity=similarity_spec(similarity),
         scale=ScaleSpec(mode="fixed", value=scale),
         seed=seed,
         training=TrainingSettings(steps=15, global_batch=32, learning_rate=learning_rate, weight_decay=weight_decay),
@@ -91,6 +93,7 @@ def untrained(*, seed=None, **encoder):
 
 def probe(*, seed=None, data="attack", scale=20.0, **encoder):
     return ProbeSpec(
+        task="contrastive",
         encoder=encoder_spec(**encoder),
         seed=seed,
         training_data=data_spec(data),
@@ -98,6 +101,19 @@ def probe(*, seed=None, data="attack", scale=20.0, **encoder):
         num_queries=8,
         candidates_per_query=4,
     )
+
+
+def similarity_spec(name):
+    entry = SIMILARITIES[name]
+    return SimilaritySpec(name=name, gamma_q=entry.gamma_q, gamma_d=entry.gamma_d, trained=entry.trained)
+
+
+def evaluation_spec(planned, *, measures=None, score_similarities="own"):
+    """What the planner leaves beside each trial for a planned evaluation."""
+    measures = measures or (planned.main_measure, "R@100")
+    entry = DataSet(name=planned.data_set, source=f"path:{planned.data_set}", measures=measures)
+    data = DataSpec(entry=entry, split=planned.split, content_hash=planned.data_hash, num_pairs=100)
+    return EvaluationSpec(data=data, score_similarities=score_similarities)
 
 
 def evaluation(data_set, *groups, main_measure="nDCG@10", split="test"):
@@ -140,9 +156,15 @@ class SweepFolder:
         self.trials.append(PlannedTrial(trial_id=key, title=spec.title))
         if with_spec:
             self.store.write(spec_key(trial_prefix(key)), to_json(spec).encode())
+        self.plan_evaluations(key)
         if status:
             self.store.write(status_key(trial_prefix(key)), to_bytes(status))
         return key
+
+    def plan_evaluations(self, trial, **changes):
+        """What the sweep asks for of the trial's checkpoint."""
+        specs = [evaluation_spec(planned, **changes) for planned in self.evaluations]
+        self.store.write(evaluations_key(trial), evaluations_to_bytes(specs))
 
     def add_trial(self, spec, score: Score, *, packages: Mapping[str, str] | None = None):
         """Write a trial with its evaluations; data sets for which `score` gives None are left out."""
@@ -153,17 +175,18 @@ class SweepFolder:
             for scored_with in [spec.similarity.name] if spec.similarity else FIXED:
                 values = score(planned.data_set, scored_with)
                 if values is not None:
-                    self.write_evaluation(key, planned, scored_with, list(values))
+                    self.write_evaluation(key, planned, scored_with, list(values), provenance_json=provenance)
         return key
 
-    def write_evaluation(self, trial, planned, scored_with, values, *, name=None, tier=None, data_hash=None):
+    def write_evaluation(self, trial, planned, scored_with, values, *, provenance_json=None):
+        checkpoint = f"checkpoint-{trial}"
         rows = [
             {
-                "checkpoint_hash": f"checkpoint-{trial}",
+                "checkpoint_hash": checkpoint,
                 "data_set": planned.data_set,
-                "data_hash": data_hash or planned.data_hash,
+                "data_hash": planned.data_hash,
                 "split": planned.split,
-                "tier": tier or planned.tier,
+                "tier": planned.tier,
                 "score_similarity": scored_with,
                 "query_id": f"q{index}",
                 "measure": measure,
@@ -172,16 +195,16 @@ class SweepFolder:
             for index, value in enumerate(values)
             for measure, value in ((planned.main_measure, value), ("R@100", 0.5))
         ]
-        name = name or f"{trial}-{planned.data_set}-{planned.split}-{scored_with}"
-        write_rows(self.store, per_query_rows(name), "per_query", rows)
+        key = per_query_rows(evaluation_id(checkpoint, evaluation_spec(planned), similarity_spec(scored_with)))
+        write_rows(self.store, key, "per_query", rows, provenance_json=provenance_json)
 
-    def add_probe(self, spec, differences, *, half_width=0.05, qnorm=2.0):
+    def add_probe(self, spec, differences, *, half_width=0.05, qnorm=2.0, provenance_json=None):
         """Write a probe: `differences` of log10 kappa (qnorm - dnorm) by rank; None plans it only."""
         key = probe_id(spec)
         self.probes.append(PlannedTrial(trial_id=key, title=spec.title))
         if differences is not None:
             rows = [row for rank, d in differences.items() for row in probe_rows_of(spec, rank, qnorm, d, half_width)]
-            write_rows(self.store, probe_rows(key), "probes", rows)
+            write_rows(self.store, probe_rows(key), "probes", rows, provenance_json=provenance_json)
         return key
 
     def fail_probe(self, spec, reason):
@@ -226,8 +249,10 @@ def probe_rows_of(spec, rank, qnorm, difference, half_width):
         "layers": spec.encoder.layers,
         "init_regime": spec.encoder.init_regime,
         "seed": spec.seed,
+        "task": spec.task,
         "training_data": spec.training_data.name,
         "training_data_hash": spec.training_data.content_hash,
+        "num_pairs": spec.training_data.num_pairs,
         "scale_mode": spec.scale.mode,
         "scale_value": spec.scale.value,
         "block": "embedding",

@@ -1,7 +1,9 @@
 """Collect on real folders: what is joined, what is ignored, what is reported as missing."""
 
+import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -9,6 +11,7 @@ from builders import (
     FIXED,
     SweepFolder,
     evaluation,
+    evaluation_spec,
     failed,
     probe,
     trained,
@@ -17,12 +20,13 @@ from builders import (
     untrained_queries,
 )
 
-from results.collect import ContradictingRowsError, collect
+from results.collect import collect
 from results.layout import Status, norm_rows, trial_rows
 from results.rows import read_rows, write_rows
 from results.schemas import CELL_COLUMNS
 from results.store import open_store
-from search_spaces.identity import trial_id
+from search_spaces import identity
+from search_spaces.identity import encoding_id, trial_id
 
 SCORES = two_queries((0.5, 0.3))
 
@@ -84,17 +88,18 @@ def test_leftovers_that_the_record_does_not_list_are_ignored(store, folder):
     record = folder.record()
     folder.add_trial(trained("dot"), SCORES)  # a trial of an older version of the sweep file
     attack = folder.evaluations[0]
-    folder.write_evaluation(kept, attack, "cosine", [0.0, 0.0], name="older", data_hash="older-content")
-    folder.write_evaluation(kept, attack, "cosine", [0.0, 0.0], name="other-tier", tier="sample")
+    folder.write_evaluation(kept, replace(attack, data_hash="older-content"), "cosine", [0.0, 0.0])
     collected = collect(store, record)
     assert collected.trials["similarity"].to_list() == ["cosine"]
     assert set(collected.per_query["trial_id"]) == {kept}
     assert 0.0 not in collected.per_query["value"].to_list()
 
 
-def test_other_score_similarities_are_collected_but_not_asked_for(store, folder):
+def test_other_score_similarities_are_collected_where_all_are_asked_for(store, folder):
     key = folder.add_trial(trained("cosine"), SCORES)
     folder.write_evaluation(key, folder.evaluations[0], "dot", [0.1, 0.2])
+    assert set(collect(store, folder.record()).per_query["score_similarity"]) == {"cosine"}
+    folder.plan_evaluations(key, score_similarities="all")
     collected = collect(store, folder.record())
     assert set(collected.per_query["score_similarity"]) == {"cosine", "dot"}
     assert set(collected.expected["score_similarity"]) == {"cosine"}
@@ -162,19 +167,46 @@ def test_mixed_package_versions_warn(store, folder):
     folder.add_trial(trained("dot"), SCORES, packages={"torch": "2.12.0", "numpy": "2.1"})
     collected = collect(store, folder.record())
     assert collected.warnings == (
-        "the trials ran with different versions of torch: 2.12.0 in minilm-3l/finetune/dot/s0; "
+        "the rows were made with different versions of torch: 2.12.0 in minilm-3l/finetune/dot/s0; "
         "2.13.0 in minilm-3l/finetune/cosine/s0",
     )
 
 
-def test_evaluations_that_agree_are_read_once_and_those_that_do_not_are_refused(store, folder):
+def test_evaluations_and_probes_of_other_package_versions_warn(store, folder):
+    key = folder.add_trial(trained("cosine"), SCORES, packages={"torch": "2.13.0"})
+    newer, newest = (json.dumps({"packages": {"torch": version}}) for version in ("2.14.0", "2.15.0"))
+    folder.write_evaluation(key, folder.evaluations[1], "cosine", [0.2, 0.4], provenance_json=newer)
+    folder.add_probe(probe(), {16: 0.1}, provenance_json=newest)
+    assert collect(store, folder.record()).warnings == (
+        "the rows were made with different versions of torch: 2.13.0 in minilm-3l/finetune/cosine/s0; "
+        "2.14.0 in minilm-3l/finetune/cosine/s0 on pydoc_small scored with cosine; "
+        "2.15.0 in probe minilm-3l/finetune",
+    )
+
+
+def _missing(store, folder):
+    collected = collect(store, folder.record())
+    return collected.per_query.height, [item.what for item in collected.missing]
+
+
+def test_rows_of_an_older_evaluation_version_are_not_shown_but_missing(store, folder, monkeypatch):
     key = folder.add_trial(trained("cosine"), SCORES)
-    before = collect(store, folder.record()).per_query.height
-    folder.write_evaluation(key, folder.evaluations[0], "cosine", SCORES("attack", "cosine"), name="again")
-    assert collect(store, folder.record()).per_query.height == before
-    folder.write_evaluation(key, folder.evaluations[0], "cosine", [0.0, 0.6], name="again")
-    with pytest.raises(ContradictingRowsError, match=r"evaluations/again/per_query.parquet.*differ in 1 values.*'q0'"):
-        collect(store, folder.record())
+    monkeypatch.setattr(identity, "EVALUATION_VERSION", identity.EVALUATION_VERSION + 1)
+    both = ["attack/test scored with cosine", "pydoc_small/test scored with cosine"]
+    assert _missing(store, folder) == (0, both)
+    folder.write_evaluation(key, folder.evaluations[0], "cosine", [0.1, 0.2])
+    collected = collect(store, folder.record())
+    assert collected.per_query.filter("is_main")["value"].to_list() == [0.1, 0.2]
+
+
+def test_rows_of_other_measures_are_not_shown_but_missing(store, folder):
+    key = folder.add_trial(trained("learnable"), SCORES)
+    assert _missing(store, folder) == (8, [])
+    folder.plan_evaluations(key, measures=("nDCG@10", "R@10"))
+    assert _missing(store, folder) == (
+        0,
+        ["attack/test scored with learnable", "pydoc_small/test scored with learnable"],
+    )
 
 
 def test_two_trials_with_one_checkpoint_both_have_its_rows(store, folder):
@@ -190,17 +222,18 @@ def test_two_trials_with_one_checkpoint_both_have_its_rows(store, folder):
 
 def test_norms_are_read_for_the_listed_checkpoints_only(store, folder):
     key = folder.add_trial(trained("cosine"), SCORES)
-    for name, checkpoint in (("mine", f"checkpoint-{key}"), ("other", "checkpoint-other")):
+    attack = evaluation_spec(folder.evaluations[0])
+    for text_id, checkpoint in (("q0", f"checkpoint-{key}"), ("q1", "checkpoint-other")):
         row = {
             "checkpoint_hash": checkpoint,
             "data_set": "attack",
             "data_hash": "hash-of-attack-test",
             "split": "test",
             "side": "query",
-            "text_id": "q0",
+            "text_id": text_id,
             "norm": 2.5,
         }
-        write_rows(store, norm_rows(name), "norms", [row])
+        write_rows(store, norm_rows(encoding_id(checkpoint, attack)), "norms", [row])
     norms = collect(store, folder.record()).norms()
     assert norms.select("trial_id", "text_id", "norm").rows() == [(key, "q0", 2.5)]
 

@@ -5,7 +5,7 @@ import io
 import pyarrow.parquet as pq
 import pytest
 
-from results.rows import read_rows, write_rows
+from results.rows import provenance_of, read_rows, write_rows
 from results.schemas import NORMS, SCHEMAS, SchemaError, make_table
 from results.store import open_store
 
@@ -35,6 +35,23 @@ def test_rows_come_back_as_written(store):
 def test_columns_are_taken_too(store):
     write_rows(store, "norms.parquet", "norms", {name: [value] for name, value in ROW.items()})
     assert read_rows(store, "norms.parquet", "norms").to_pylist() == [ROW]
+
+
+def test_rows_say_what_made_them(store):
+    write_rows(store, "norms.parquet", "norms", [ROW], provenance_json='{"python": "3.12"}')
+    table = read_rows(store, "norms.parquet", "norms")
+    assert table.to_pylist() == [ROW]
+    assert provenance_of(table) == '{"python": "3.12"}'
+    write_rows(store, "norms.parquet", "norms", [ROW])
+    assert provenance_of(read_rows(store, "norms.parquet", "norms")) is None
+
+
+def test_embeddings_are_half_precision_directions(store):
+    row = {name: value for name, value in ROW.items() if name != "norm"}
+    write_rows(store, "rows.parquet", "embeddings", [{**row, "direction": [0.6, -0.8], "norm": 70000.0}])
+    [found] = read_rows(store, "rows.parquet", "embeddings").to_pylist()
+    assert found["direction"] == pytest.approx([0.6, -0.8], abs=1e-3)
+    assert found["norm"] == 70000.0
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,12 @@ def test_specs_survive_json(trial, evaluation, expansion):
     assert trial_id(from_json(TrialSpec, to_json(trial))) == trial_id(trial)
 
 
+def test_whole_numbers_on_a_float_axis_have_one_identity(parse, raw):
+    raw["axes"]["hyperparameters"] = {"clip_norm": [1, 5], "weight_decay": [0]}
+    for spec in map(_resolved, expand(parse(raw), where="sweep.yaml").trials):
+        assert trial_id(from_json(TrialSpec, to_json(spec))) == trial_id(spec)
+
+
 def test_what_does_not_change_the_result_is_not_identity(trial):
     encoder = replace(trial.encoder, weights=replace(trial.encoder.weights, source="path:/moved"))
     data = replace(trial.training_data, entry=trial.training_data.entry.model_copy(update={"licence": "other"}))

@@ -39,6 +39,10 @@ def _problems(parse, content):
         (["axes", "seed"], ["one"], "axes.seed[0]: 'one': input should be a valid integer"),
         (["axes", "scale"], "20",
          "axes.scale[0]: '20' is not a scale (write fixed(20), for logits of 20 times the score)"),
+        (["axes", "scale"], "fixed(1.2.3)", "axes.scale[0]: 'fixed(1.2.3)' is not a scale"),
+        (["axes", "scale"], f"fixed({10**400})", "axes.scale[0]: 'fixed(1000"),
+        (["evaluation", "groups", "a@b"], "pydoc", "evaluation.groups.a@b.[key]: 'a@b': string should match pattern"),
+        (["data_sets"], [{"name": "Zoo", "source": "python:stdlib"}], "data_sets[0].name: 'Zoo' is not a name"),
         (["axes", "scale"], "fixed(0)", "axes.scale[0]: 'fixed(0)' is not a scale"),
         (["axes", "task"], "sts", "axes.task[0]: 'sts': input should be 'contrastive'"),
         (["axes", "hyperparameters"], {"lr": 1}, "axes.hyperparameters: 'lr' is not a hyperparameter"),
@@ -89,6 +93,7 @@ def test_all_problems_of_a_file_come_together(parse, raw):
         ("- a list", "a mapping of keys is expected"),
         ("", "a mapping of keys is expected"),
         ("name: a\nname: b", "line 2: key 'name' stands twice (first on line 1)"),
+        ("? [a]\n: 1", "line 1: key ['a'] is not a text"),
         ("axes: {seed: 0, seed: 1}", "key 'seed' stands twice"),
     ],
 )

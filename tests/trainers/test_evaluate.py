@@ -13,7 +13,7 @@ import pytrec_eval
 import torch
 
 from results.layout import norm_rows, per_query_rows
-from results.rows import read_rows
+from results.rows import provenance_of, read_rows
 from results.store import open_store
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.catalogue.similarities import SIMILARITIES
@@ -28,6 +28,7 @@ from trainers.evaluate import evaluate
 from trainers.evaluations import missing_evaluations
 from trainers.init_regimes import start_encoder
 from trainers.judged_queries import split_queries
+from trainers.provenance import provenance
 from trainers.search import search
 from trainers.similarity import Gammas, query_vectors, scores, search_vectors
 
@@ -255,6 +256,8 @@ def test_only_what_is_missing_is_computed(beir, checkpoints, tmp_path) -> None:
     assert run(checkpoint, evaluation, store) == []
     keys = [key for folder in ("evaluations", "encodings") for key in store.list(folder)]
     assert len(keys) == 7
+    tables = [read_rows(store, key, "norms" if key.endswith("norms.parquet") else "per_query") for key in keys]
+    assert {provenance_of(table) for table in tables} == {provenance().to_json()}
     before = {key: store.read(key) for key in keys}
     store.delete(per_query_rows(evaluation_id(checkpoint_hash(checkpoint), evaluation, FIXED[2])))
     assert run(checkpoint, evaluation, store) == [FIXED[2]]

@@ -9,7 +9,7 @@ from tiny_trials import data_spec, with_hash, write_collection
 
 from results.layout import Status, from_bytes, probe_prefix, probe_rows, spec_key, status_key
 from results.predictions import predictions
-from results.rows import read_rows
+from results.rows import provenance_of, read_rows
 from results.store import LostLockError, open_store
 from search_spaces.identity import probe_id
 from search_spaces.specs import ProbeSpec, ScaleSpec, from_json
@@ -20,6 +20,7 @@ from trainers.encode import encode
 from trainers.init_regimes import start_encoder
 from trainers.pairs import pairs_of_texts, training_pairs
 from trainers.probe import run_probe
+from trainers.provenance import provenance
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +105,17 @@ def brute_fisher(pools, gamma_q, gamma_d, scale):
                 total = total + share * (1 - share) * np.outer(g, g)
             fisher.append(total)
     return np.mean(fisher, axis=0), np.mean(losses)
+
+
+def test_rows_say_what_was_probed_and_what_made_them(spec, tmp_path):
+    _, rows = run(spec, tmp_path)
+    data = spec.training_data
+    named = rows.select("task", "training_data", "training_data_hash", "num_pairs").unique().rows()
+    assert named == [("contrastive", data.name, data.content_hash, data.num_pairs)]
+    table = read_rows(open_store(str(tmp_path)), probe_rows(probe_id(spec)), "probes")
+    assert provenance_of(table) == provenance().to_json()
+    about = {"embedding_query", "embedding_document", "embedding", "softmax", "pools", "subspace", "norms"}
+    assert set(rows["block"]) == about
 
 
 def test_rows_hold_the_condition_numbers_of_each_similarity(spec, tmp_path):

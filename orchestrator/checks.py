@@ -1,0 +1,94 @@
+"""What only the weights, the data or the machine can say of a sweep file. Imports neither torch nor ray nor mlflow."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+
+from orchestrator.machine import available_cpus
+from search_spaces.problems import Problem
+from search_spaces.schema import ProbeBlock, ResourcesBlock, SweepFile
+from search_spaces.specs import DataSpec, EncoderSpec
+from trainers.candidate_pools import pool_sizes
+from trainers.limits import Limits
+from trainers.provenance import accelerators
+
+
+def machine_problems(resources: ResourcesBlock, where: str) -> Iterator[Problem]:
+    """Requests for one trial that this machine can never meet."""
+    if resources.cpus > (num_cpus := available_cpus()):
+        message = f"{resources.cpus} CPUs for one trial, but this machine has {num_cpus}"
+        yield Problem(where=where, key="resources.cpus", message=message)
+    if resources.gpus and resources.gpus > (num_gpus := _available_gpus()):
+        message = f"{resources.gpus:g} GPUs for one trial, but this machine has {num_gpus or 'none'}"
+        yield Problem(where=where, key="resources.gpus", message=message)
+
+
+def _available_gpus() -> int:
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    num_gpus = len(accelerators())
+    if visible is None:
+        return num_gpus
+    named = [name for name in visible.split(",") if name.strip() not in ("", "-1")]
+    return min(num_gpus, len(named))
+
+
+def measure_problems(sweep: SweepFile, where: str) -> Iterator[Problem]:
+    """Measures of the file's own data sets that cannot be computed."""
+    for index, entry in enumerate(sweep.data_sets):
+        from trainers.measures import parse  # here: most files declare no data set, and need no ir_measures
+
+        for place, name in enumerate(entry.measures):
+            try:
+                parse(name, entry.relevance_threshold)
+            except ValueError as error:
+                yield Problem(where=where, key=f"data_sets[{index}].measures[{place}]", message=str(error))
+
+
+def encoder_problems(encoder: EncoderSpec, limits: Limits, *, where: str, key: str) -> Iterator[Problem]:
+    """More layers, or longer texts, than the checkpoint has layers and positions."""
+    for name, most, what in (
+        ("layers", limits.num_layers, "layers"),
+        ("max_query_length", limits.num_positions, "positions"),
+        ("max_document_length", limits.num_positions, "positions"),
+    ):
+        asked = getattr(encoder, name)
+        if asked is not None and most is not None and asked > most:
+            message = f"{name} is {asked}, but {encoder.weights.source} has {most} {what}"
+            yield Problem(where=where, key=key, message=message)
+
+
+def batch_problems(
+    batches: Mapping[tuple[DataSpec, int], str], num_queries: Mapping[DataSpec, int], where: str
+) -> Iterator[Problem]:
+    """Batches that their data cannot fill, since a batch holds no query twice. Data that is not there is passed over.
+
+    Args:
+        batches: the key in the file of each pair of training data and batch size.
+        num_queries: of each data set the number of different queries to train on.
+        where: the sweep file.
+    """
+    for (data, size), key in batches.items():
+        if size > (found := num_queries.get(data, size)):
+            message = f"{size}, but '{data.name}' has only {found} different queries to fill it"
+            yield Problem(where=where, key=key, message=message)
+
+
+def probe_problems(
+    probe: ProbeBlock, training: Iterable[DataSpec], num_queries: Mapping[DataSpec, int], where: str
+) -> Iterator[Problem]:
+    """Pools of candidates that the probe's queries, or the training data, cannot fill."""
+    key = "probe.candidates_per_query"
+    if probe.candidates_per_query > probe.num_queries:
+        message = (
+            f"{probe.candidates_per_query}, but num_queries is {probe.num_queries}, and each candidate is a query's"
+        )
+        yield Problem(where=where, key=key, message=message)
+        return
+    for data in training:
+        if data not in num_queries:
+            continue
+        try:
+            pool_sizes(
+                num_queries[data], num_queries=probe.num_queries, candidates_per_query=probe.candidates_per_query
+            )
+        except ValueError as error:
+            yield Problem(where=where, key=key, message=f"data set '{data.name}': {error}")
