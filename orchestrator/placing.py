@@ -1,5 +1,6 @@
 """Place trials and probes on Ray: who decides where work runs, never how it works."""
 
+import os
 import re
 import tempfile
 import threading
@@ -33,6 +34,12 @@ class Work:
     checkpoints: CheckpointsBlock
 
 
+def _own_the_run() -> None:
+    """Keep Tune from handling Ctrl-C, which `orchestrator.interrupt` does, and from writing logs nobody reads."""
+    os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"
+    os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"
+
+
 def place(
     work: Work, listener: Listener, interrupt: Interrupt, record_failure: Callable[[str, str], Status]
 ) -> str | None:
@@ -41,6 +48,7 @@ def place(
     `record_failure(key, reason)` writes the status of a trial or probe whose worker could not do so itself. Returns
     why the sweep was ended before all had run, in one line; None where it was not, or was interrupted.
     """
+    _own_the_run()
     ray.init(
         address="local",
         num_cpus=work.num_cpus,
