@@ -15,14 +15,15 @@ demo: .venv/installed ## Run the demo sweep and print what it showed
 	@$(BIN)/densesweep run search_spaces/demo.yaml
 
 test: .venv/test-installed ## Run the whole test suite
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -m slow
 
 check: .venv/test-installed ## Format, lint, types, layers, fast tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 format: .venv/test-installed ## Format the code and sort its imports
 	$(BIN)/ruff check --fix --select I .

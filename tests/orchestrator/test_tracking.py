@@ -299,6 +299,7 @@ def run_live(tracking, store, specs=TRIALS):
         tracking.finish(key)
 
 
+@pytest.mark.slow
 def test_a_sweep_is_mirrored_while_it_runs(store, tmp_path):
     tracking = open_tracking(store)
     run_live(tracking, store)

@@ -26,6 +26,7 @@ def test_every_reader_of_the_catalogue_is_there():
     assert set(READERS) == set(get_args(Reader))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DATA_SETS)
 def test_entry_builds_without_anything_odd(name):
     entry = DATA_SETS[name]

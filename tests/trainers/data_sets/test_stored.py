@@ -153,7 +153,7 @@ def test_processes_that_build_at_once_agree_and_leave_one_folder(beir_folder, co
     assert len(list((cache / "data_sets").iterdir())) == 1
 
 
-@pytest.mark.parametrize("name", ["attack", "pydoc"])
+@pytest.mark.parametrize("name", ["attack", pytest.param("pydoc", marks=pytest.mark.slow)])
 def test_another_process_builds_the_same(name, tmp_path):
     from search_spaces.catalogue.data_sets import DATA_SETS
 
