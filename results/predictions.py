@@ -54,7 +54,8 @@ def fisher_condition(probe: pl.DataFrame) -> Prediction:
     rows = probe.filter((pl.col("block") == "embedding") & (pl.col("statistic") == "log10_kappa"))
     difference = rows.filter(pl.col("similarity") == "qnorm-dnorm")
     if difference.is_empty():
-        return Prediction(call=None, reason="the probe has no log10_kappa difference of block 'embedding'")
+        # Where every query is saturated there is no Fisher information: no further run would bring a call.
+        return Prediction(call="undecided", reason="the probe has no log10_kappa difference of block 'embedding'")
     return Prediction(
         call=_one_sided(difference),
         qnorm=_span(rows.filter(pl.col("similarity") == "qnorm")["value"]),

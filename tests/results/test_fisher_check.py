@@ -53,9 +53,9 @@ def test_other_blocks_and_statistics_are_not_read():
     assert prediction.dnorm == (2.2, 2.2)
 
 
-def test_a_probe_without_the_difference_gives_no_call_and_says_why():
+def test_a_probe_without_the_difference_is_undecided_and_says_why():
     found = predictions(probe_frame({8: 0.9}, statistic="trace")).row(0, named=True)
-    assert found["call"] is None
+    assert found["call"] == "undecided"
     assert "log10_kappa" in found["reason"]
 
 
