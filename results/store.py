@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import unquote, urlsplit
 
 from search_spaces.problems import InputError, Problem
 
@@ -95,19 +96,8 @@ def open_existing_store(uri: str) -> Store | None:
     return LocalStore(path.resolve()) if path.is_dir() else None
 
 
-def verify_token(store: Store, name: str, token: int) -> None:
-    """Check the fencing token of the lock `name` from any process, without owning the lock.
-
-    Raises:
-        LostLockError: the lock is no longer held under `token`.
-    """
-    from results import locks
-
-    locks.verify_token(store, name, token)
-
-
 def _local_path(uri: str) -> Path:
-    scheme, separator, rest = uri.partition("://")
+    scheme, separator, _ = uri.partition("://")
     if not separator:
         return Path(uri).expanduser()
     if scheme != "file":
@@ -115,4 +105,4 @@ def _local_path(uri: str) -> Path:
             f"'{uri}': sweep folders on {scheme}:// are not supported yet; name a local folder (or a network mount)"
         )
         raise InputError([Problem(where=uri, key="storage", message=message)])
-    return Path(rest)
+    return Path(unquote(urlsplit(uri).path))

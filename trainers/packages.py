@@ -13,7 +13,10 @@ def package_folder(location: str) -> Path:
         ValueError: there is no such package; the message says what to do.
     """
     module, _, inside = location.partition("/")
-    spec = importlib.util.find_spec(module)
+    try:
+        spec = importlib.util.find_spec(module)
+    except ModuleNotFoundError:  # the parent of a dotted name is not there
+        spec = None
     if spec is None or not spec.submodule_search_locations:
         option = "--no-deps " if module in _WITHOUT_DEPENDENCIES else ""
         hint = f"pip install {option}{module.replace('_', '-')}"

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from results.store import LockedError, LostLockError, open_existing_store, open_store, verify_token
+from results.locks import verify_token
+from results.store import LockedError, LostLockError, open_existing_store, open_store
 from search_spaces.problems import InputError
 
 
@@ -257,6 +258,11 @@ def test_a_file_in_place_of_the_folder_is_one_clear_message(tmp_path):
             open_store(str(uri))
 
 
+def test_a_file_uri_is_unquoted(tmp_path):
+    (tmp_path / "my sweep").mkdir()
+    assert open_store((tmp_path / "my sweep").as_uri()).uri == str(tmp_path / "my sweep")
+
+
 def test_only_local_folders_so_far():
     with pytest.raises(InputError, match="s3:// are not supported yet"):
         open_store("s3://bucket/sweep")
@@ -342,7 +348,8 @@ def test_of_two_racing_for_the_lock_one_wins_and_the_other_is_told_who(store):
 
 CHECK = """
 import sys
-from results.store import LostLockError, open_store, verify_token
+from results.locks import verify_token
+from results.store import LostLockError, open_store
 try:
     verify_token(open_store(sys.argv[1]), "sweep", int(sys.argv[2]))
     print("held", flush=True)

@@ -149,3 +149,8 @@ def test_a_hub_model_that_is_not_there_is_refused_with_what_to_do(tmp_path):
     message = hub_run(tmp_path)
     assert message.startswith(f"InputError hf:org/tiny@{REVISION}: it is not in the local Hugging Face cache")
     assert f"hf download org/tiny --revision {REVISION}" in message
+
+
+def test_a_dotted_package_whose_parent_is_absent_is_one_clear_message():
+    with pytest.raises(InputError, match=r"the Python package nowhere\.at_all is not installed"):
+        locate(WeightsSpec(source="package:nowhere.at_all/model"))
