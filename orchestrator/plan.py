@@ -105,7 +105,7 @@ def resolve(path: Path) -> Resolved:
     expansion = _expanded(sweep, where, problems)
     asked = named(sweep)
     encoders = _each(lambda encoder: _with_weights(encoder, where, asked.encoders[encoder]), asked.encoders, problems)
-    data = _each(_with_content, {*asked.training, *asked.evaluation}, problems)
+    data = _each(_with_content, {*asked.training, *asked.validation, *asked.evaluation}, problems)
     num_queries = {spec: num_different_queries(spec) for spec in asked.training if spec in data}
     problems += batch_problems(asked.batches, num_queries, where)
     problems += probe_problems(sweep.probe, asked.training, num_queries, where)
@@ -128,7 +128,12 @@ def _filled(
     return replace(
         expansion,
         trials=tuple(
-            replace(t, encoder=encoders[t.encoder], training_data=data[t.training_data] if t.training_data else None)
+            replace(
+                t,
+                encoder=encoders[t.encoder],
+                training_data=data[t.training_data] if t.training_data else None,
+                validation=replace(t.validation, data=data[t.validation.data]) if t.validation else None,
+            )
             for t in expansion.trials
         ),
         probes=tuple(

@@ -73,5 +73,5 @@ def run_placed_probe(store_uri: str, key: str, lock_token: int) -> Status:
     """Run the probe whose spec lies in the store, and return its status."""
     store = open_store(store_uri)
     spec = from_json(ProbeSpec, store.read(spec_key(probe_prefix(key))))
-    set_threads(spec.threads)
+    set_threads(spec.execution.threads)
     return run_probe(spec, store, verify=_verifier(store, lock_token))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from search_spaces.catalogue.data_sets import DATA_SETS, DataSet
 from search_spaces.catalogue.families import FAMILIES, Checkpoint, Family
@@ -11,15 +11,17 @@ from search_spaces.catalogue.init_regimes import INIT_REGIMES
 from search_spaces.catalogue.registry import Registry
 from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.problems import InputError, Problem
-from search_spaces.schema import FamilyChoice, SweepFile, parse_scale
+from search_spaces.schema import FamilyChoice, ResourcesBlock, SweepFile, parse_scale
 from search_spaces.specs import (
     DataSpec,
     EncoderSpec,
     EvaluationSpec,
+    Execution,
     ProbeSpec,
     SimilaritySpec,
     TrainingSettings,
     TrialSpec,
+    ValidationSpec,
     WeightsSpec,
 )
 
@@ -70,6 +72,7 @@ class Named:
 
     encoders: Mapping[EncoderSpec, str]
     training: tuple[DataSpec, ...]
+    validation: tuple[DataSpec, ...]
     evaluation: tuple[DataSpec, ...]
     batches: Mapping[tuple[DataSpec, int], str]
 
@@ -90,7 +93,11 @@ def expand(sweep: SweepFile, *, where: str) -> Expansion:
             split role, a required training setting is missing, or nothing is left to run.
     """
     catalogue = _catalogue(sweep)
-    problems = [*_missing_settings(sweep, where), *_untrainable(sweep, catalogue, where)]
+    problems = [
+        *_missing_settings(sweep, where),
+        *_untrainable(sweep, catalogue, where),
+        *_unvalidatable(sweep, catalogue, where),
+    ]
     left_out = _left_out(sweep, catalogue, where)
     if sweep.missing_checkpoints == "refuse":
         problems += [problem for problem, _ in left_out]
@@ -115,6 +122,7 @@ def named(sweep: SweepFile) -> Named:
     catalogue = _catalogue(sweep)
     encoders: dict[EncoderSpec, str] = {}
     training: list[DataSpec] = []
+    validation: list[DataSpec] = []
     batches: dict[tuple[DataSpec, int], str] = {}
     for cell in _cells(sweep):
         block, family = cell["block"], cell["family"].name
@@ -127,12 +135,20 @@ def named(sweep: SweepFile) -> Named:
         if not data.split:
             continue
         training.append(data)
+        if (validated := _validation(cell["training_data"], sweep, catalogue)) and validated.data.split:
+            validation.append(validated.data)
         own = cell["hyperparameters"].get("global_batch")
         if size := own or sweep.training.global_batch:  # type: ignore[attr-defined]
             key = f"{block}.hyperparameters.global_batch" if own else "training.global_batch"
             batches.setdefault((data, size), key)
     evaluation = tuple(evaluation.spec.data for evaluation in _evaluations(sweep, catalogue))
-    return Named(encoders=encoders, training=_distinct(training), evaluation=evaluation, batches=batches)
+    return Named(
+        encoders=encoders,
+        training=_distinct(training),
+        validation=_distinct(validation),
+        evaluation=evaluation,
+        batches=batches,
+    )
 
 
 def _catalogue(sweep: SweepFile) -> _Catalogue:
@@ -215,6 +231,18 @@ def _untrainable(sweep: SweepFile, catalogue: _Catalogue, where: str) -> Iterato
                 yield Problem(where=where, key=f"{key}.training_data[{index}]", message=message)
 
 
+def _unvalidatable(sweep: SweepFile, catalogue: _Catalogue, where: str) -> Iterator[Problem]:
+    if sweep.validation is None:
+        return
+    given = sweep.validation.data
+    references = [given] if given else [ref for _, axes, _ in _blocks(sweep) for ref in axes["training_data"]]
+    for reference in references:
+        name, _, split = reference.partition("/")
+        if not (given and split) and catalogue.data_sets[name].dev_split is None:
+            message = f"data set '{name}' names no dev split (write data: NAME/SPLIT to validate on a split of its own)"
+            yield Problem(where=where, key="validation.data", message=message)
+
+
 def _trial(cell: Mapping[str, Any], sweep: SweepFile, catalogue: _Catalogue) -> TrialSpec:
     similarity = SIMILARITIES[cell["similarity"]]
     return TrialSpec(
@@ -228,8 +256,31 @@ def _trial(cell: Mapping[str, Any], sweep: SweepFile, catalogue: _Catalogue) -> 
         scale=parse_scale(cell["scale"]),
         seed=cell["seed"],
         training=_settings(sweep, cell["hyperparameters"]),
-        threads=sweep.resources.threads or sweep.resources.cpus,
-        device="gpu" if sweep.resources.gpus else "cpu",
+        validation=_validation(cell["training_data"], sweep, catalogue),
+        execution=_execution(sweep.resources),
+    )
+
+
+def _execution(resources: ResourcesBlock) -> Execution:
+    return Execution(
+        threads=resources.threads or resources.cpus,
+        device="gpu" if resources.gpus else "cpu",
+        num_devices=resources.devices,
+        chunk_size=resources.chunk_size,
+        torch_compile=resources.torch_compile,
+    )
+
+
+def _validation(training_data: str, sweep: SweepFile, catalogue: _Catalogue) -> ValidationSpec | None:
+    block = sweep.validation
+    if block is None:
+        return None
+    return ValidationSpec(
+        data=_data(block.data or training_data.partition("/")[0], catalogue, role="dev"),
+        every_steps=block.every_steps,
+        num_queries=block.num_queries,
+        num_documents=block.num_documents,
+        patience=block.patience,
     )
 
 
@@ -245,8 +296,11 @@ def _encoder(choice: FamilyChoice, init_regime: str, catalogue: _Catalogue) -> E
     return EncoderSpec(
         family=family.name,
         init_regime=init_regime,
-        weights=WeightsSpec(source=checkpoint.source, gguf_file=checkpoint.gguf_file),
+        weights=WeightsSpec(
+            source=checkpoint.source, gguf_file=checkpoint.gguf_file, remote_code=checkpoint.remote_code
+        ),
         layers=choice.layers,
+        towers=choice.towers,
         pooling=family.pooling,
         append_eos=family.append_eos,
         query_prompt=family.query_prompt,
@@ -256,10 +310,11 @@ def _encoder(choice: FamilyChoice, init_regime: str, catalogue: _Catalogue) -> E
     )
 
 
-def _data(reference: str, catalogue: _Catalogue, *, role: str) -> DataSpec:
+def _data(reference: str, catalogue: _Catalogue, *, role: Literal["train", "dev", "test"]) -> DataSpec:
     name, _, split = reference.partition("/")
     entry = catalogue.data_sets[name]
-    return DataSpec(entry=entry, split=split or (entry.train_split if role == "train" else entry.test_split) or "")
+    by_role = {"train": entry.train_split, "dev": entry.dev_split, "test": entry.test_split}
+    return DataSpec(entry=entry, split=split or by_role[role] or "")
 
 
 def _seed_of_weights(trial: TrialSpec) -> int | None:
@@ -276,8 +331,7 @@ def _untrained(trial: TrialSpec) -> TrialSpec:
         scale=None,
         seed=_seed_of_weights(trial),
         training=None,
-        threads=trial.threads,
-        device=trial.device,
+        execution=trial.execution,
     )
 
 
@@ -292,8 +346,7 @@ def _probe(trial: TrialSpec, sweep: SweepFile) -> ProbeSpec:
         scale=trial.scale,
         num_queries=sweep.probe.num_queries,
         candidates_per_query=sweep.probe.candidates_per_query,
-        threads=trial.threads,
-        device=trial.device,
+        execution=trial.execution,
     )
 
 

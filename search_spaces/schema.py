@@ -23,9 +23,10 @@ from search_spaces.catalogue.families import FAMILIES, Family
 from search_spaces.catalogue.init_regimes import INIT_REGIMES
 from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.problems import unknown_name
-from search_spaces.specs import ScaleSpec, TrainingSettings
+from search_spaces.specs import ScaleSpec, Task, Towers, TrainingSettings
 
-_SCALE = re.compile(r"fixed\((?P<value>[0-9]+(\.[0-9]+)?)\)")
+_SCALE = re.compile(r"(?P<mode>fixed|matched)\((?P<value>[0-9]+(\.[0-9]+)?)\)")
+_MATCHED = "matched(20)"  # the study's scale, where norms are divided out
 _SWEEP_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 Item = TypeVar("Item")
 
@@ -37,11 +38,12 @@ class Block(BaseModel):
 
 
 def parse_scale(text: str) -> ScaleSpec:
-    """Read 'fixed(20)': logits are scores times 20 under every similarity."""
-    match = _SCALE.fullmatch(text)
+    """Read 'fixed(20)', 'matched(20)' or 'matched', which is the same: see `ScaleSpec`."""
+    match = _SCALE.fullmatch(_MATCHED if text == "matched" else text)
     if match is None or not 0 < float(match["value"]) < math.inf:
-        raise ValueError(f"'{text}' is not a scale (write fixed(20), for logits of 20 times the score)")
-    return ScaleSpec(mode="fixed", value=float(match["value"]))
+        hint = "write fixed(20), for logits of 20 times the score, or matched, for logits that start alike"
+        raise ValueError(f"'{text}' is not a scale ({hint})")
+    return ScaleSpec(mode="fixed" if match["mode"] == "fixed" else "matched", value=float(match["value"]))
 
 
 def _known(kind: str, names: tuple[str, ...]) -> AfterValidator:
@@ -70,10 +72,11 @@ ScaleText = Annotated[str, AfterValidator(_scale)]
 
 
 class FamilyChoice(Block):
-    """A family with what this sweep changes of it: the first N layers only, or shorter texts (tokens)."""
+    """A family with what this sweep changes of it: the first N layers only, two towers, or shorter texts (tokens)."""
 
     name: FamilyName
     layers: int | None = Field(default=None, gt=0)
+    towers: Towers = "shared"
     max_query_length: int | None = Field(default=None, gt=0)
     max_document_length: int | None = Field(default=None, gt=0)
 
@@ -130,7 +133,7 @@ _HyperparameterAxes: Any = Annotated[dict[str, _axis(Any)], AfterValidator(_chec
 class Axes(Block):
     """The axes that are crossed. Each is one value or a list; `hyperparameters` adds any of the training settings."""
 
-    task: _axis(Literal["contrastive"])  # type: ignore[valid-type]
+    task: _axis(Task)  # type: ignore[valid-type]
     training_data: _axis(DataSetRef)  # type: ignore[valid-type]
     family: _axis(Annotated[FamilyChoice, BeforeValidator(_as_choice)])  # type: ignore[valid-type]
     similarity: _axis(SimilarityName)  # type: ignore[valid-type]
@@ -180,6 +183,19 @@ class EvaluationBlock(Block):
         return value
 
 
+class ValidationBlock(Block):
+    """When and on what a training is validated, to keep its best checkpoint; see `ValidationSpec`.
+
+    `data` is NAME/SPLIT, by default the development split of each training data set.
+    """
+
+    data: DataSetRef | None = None
+    every_steps: int = Field(gt=0)
+    num_queries: int | None = Field(default=500, gt=0)
+    num_documents: int | None = Field(default=5000, gt=0)
+    patience: int | None = Field(default=None, gt=0)
+
+
 class ProbeBlock(Block):
     """How many training queries a probe reads, and how many candidates each is held against."""
 
@@ -193,6 +209,8 @@ class ResourcesBlock(Block):
     `at_once` caps how many trials and probes run together (default: as many as fit the machine's CPUs and GPUs).
     `threads` are the computing threads of a trial (default: one per CPU asked for).
     `stop_after_failures`: a sweep whose first so many trials all fail stops.
+    `devices`: how many processes train one trial together, each with the CPUs and GPUs named here.
+    `chunk_size` and `torch_compile`: see `Execution`.
     """
 
     cpus: int = Field(default=1, gt=0)
@@ -201,6 +219,9 @@ class ResourcesBlock(Block):
     threads: int | None = Field(default=None, gt=0)
     retries: int = Field(default=1, ge=0)
     stop_after_failures: int = Field(default=5, gt=0)
+    devices: int = Field(default=1, gt=0)
+    chunk_size: Annotated[int, Field(gt=0)] | Literal["auto"] | None = "auto"
+    torch_compile: bool = False
 
 
 class CheckpointsBlock(Block):
@@ -227,7 +248,9 @@ class SweepFile(Block):
     include: tuple[IncludeBlock, ...] = ()  # type: ignore[valid-type]
     exclude: tuple[ExcludeBlock, ...] = ()
     missing_checkpoints: Literal["refuse", "leave_out"] = "refuse"
+    allow_asymmetric: bool = False  # similarities with s(a, b) != s(b, a) on a symmetric task
     training: TrainingBlock  # type: ignore[valid-type]
+    validation: ValidationBlock | None = None
     evaluation: EvaluationBlock
     probe: ProbeBlock = ProbeBlock()
     resources: ResourcesBlock = ResourcesBlock()

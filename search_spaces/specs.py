@@ -13,23 +13,32 @@ from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.catalogue.families import Pooling
 
 Task = Literal["contrastive", "sts"]
+Towers = Literal["shared", "separate"]
 TrialKind = Literal["train", "untrained"]
 Precision = Literal["fp32", "bf16"]
 Schedule = Literal["cosine", "linear", "constant"]
+LossDirections = Literal["query_to_document", "both"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class WeightsSpec:
-    """Where weights are read. `content_hash` (SHA-256 of the files that define the model) is filled in by planning."""
+    """Where weights are read. `content_hash` (SHA-256 of the files that define the model) is filled in by planning.
+
+    Code that comes with a model runs only with `remote_code`.
+    """
 
     source: str
     gguf_file: str | None = None
     content_hash: str | None = None
+    remote_code: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderSpec:
-    """A family resolved under an init regime: all that decides the starting encoder, but the seed."""
+    """A family resolved under an init regime: all that decides the starting encoder, but the seed.
+
+    `towers`: one encoder for both sides, or one for each, which start alike and train apart.
+    """
 
     family: str
     init_regime: str
@@ -41,6 +50,7 @@ class EncoderSpec:
     document_prompt: str
     max_query_length: int
     max_document_length: int
+    towers: Towers = "shared"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +65,25 @@ class SimilaritySpec:
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleSpec:
-    """What scores are multiplied by to give logits (1 / temperature)."""
+    """What scores are multiplied by to give logits (1 / temperature).
 
-    mode: Literal["fixed"]
+    'fixed': `value`, whatever the similarity. 'matched': `value / divisor`, where the divisor is the starting encoder's
+    mean |q|^(1-gamma_q) * |d|^(1-gamma_d) over training texts, so that logits start alike under every similarity; it is
+    found once, before training, and stored in the checkpoint: a spec that was not trained yet has none.
+    """
+
+    mode: Literal["fixed", "matched"]
     value: float
+    divisor: float | None = None
+
+    @property
+    def factor(self) -> float:
+        """The multiplier itself. Raises ValueError where a matched scale has no divisor yet."""
+        if self.mode == "fixed":
+            return self.value
+        if self.divisor is None:
+            raise ValueError("a matched scale has no factor before its divisor is found")
+        return self.value / self.divisor
 
     def __str__(self) -> str:
         return f"{self.mode}({self.value:g})"
@@ -84,6 +109,9 @@ class TrainingSettings:
     """Every hyperparameter of a training. Learning rates are peaks; lengths are in tokens, special ones counted.
 
     `global_batch` is the number of pairs in one optimiser step over all devices, hence also of in-batch candidates.
+    `hard_negatives` is how many of its own a query brings. `loss_directions`: InfoNCE over documents for each query, or
+    the mean of that and of InfoNCE over queries for each positive. With a `lora_rank` only low-rank adapters are
+    trained (arXiv 2106.09685), else all weights.
     """
 
     steps: Annotated[int, Field(gt=0)]
@@ -98,6 +126,41 @@ class TrainingSettings:
     schedule: Schedule = "cosine"
     clip_norm: Annotated[float, Field(gt=0)] = 1.0
     precision: Precision = "fp32"
+    hard_negatives: Annotated[int, Field(ge=0)] = 0
+    loss_directions: LossDirections = "query_to_document"
+    lora_rank: Annotated[int, Field(gt=0)] | None = None
+    lora_alpha: Annotated[float, Field(gt=0)] = 16.0
+    lora_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidationSpec:
+    """Every `every_steps` steps the trial ranks a pool of a development split; the best checkpoint is the trial's.
+
+    The pool is the documents judged for the queries and others up to `num_documents`; both are chosen by content hash.
+    None is all there are. Training ends early where `patience` validations in a row were no better than the best.
+    """
+
+    data: DataSpec
+    every_steps: int
+    num_queries: int | None = None
+    num_documents: int | None = None
+    patience: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """On what a trial or probe runs, and how it fits: no part of an identity.
+
+    `threads` and `device` are those of each of its `num_devices` processes. `chunk_size`: how many texts of a batch are
+    differentiated at a time (GradCache, arXiv 2101.06983); 'auto' holds as many as fit the memory, None all.
+    """
+
+    threads: int = 1
+    device: Literal["cpu", "gpu"] = "cpu"
+    num_devices: int = 1
+    chunk_size: int | Literal["auto"] | None = "auto"
+    torch_compile: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +168,7 @@ class TrialSpec:
     """What Tune runs: a cell with a seed and concrete hyperparameters.
 
     `kind='untrained'` evaluates the starting encoder: it has no similarity, scale or training settings, and a seed
-    only where the regime's weights depend on it. `threads` and `device` do not belong to the identity.
+    only where the regime's weights depend on it.
     """
 
     kind: TrialKind
@@ -116,8 +179,8 @@ class TrialSpec:
     scale: ScaleSpec | None
     seed: int | None
     training: TrainingSettings | None
-    threads: int = 1
-    device: Literal["cpu", "gpu"] = "cpu"
+    validation: ValidationSpec | None = None
+    execution: Execution = Execution()
 
     @property
     def title(self) -> str:
@@ -139,8 +202,7 @@ class ProbeSpec:
     scale: ScaleSpec
     num_queries: int
     candidates_per_query: int
-    threads: int = 1
-    device: Literal["cpu", "gpu"] = "cpu"
+    execution: Execution = Execution()
 
     @property
     def title(self) -> str:

@@ -65,7 +65,7 @@ def probe(spec: ProbeSpec) -> list[Row]:
         InputError: weights or data are not there.
         ValueError: the data does not fill a pool, or the embeddings are not finite or all the same.
     """
-    set_threads(spec.threads)
+    set_threads(spec.execution.threads)
     pairs = load_pairs(spec.training_data)
     plan = plan_pools(pairs, num_queries=spec.num_queries, candidates_per_query=spec.candidates_per_query)
     encoder = _encoder(spec)
@@ -103,9 +103,9 @@ class _Embedded:
 
 
 def _encoder(spec: ProbeSpec) -> Encoder:
-    if spec.device == "gpu" and not torch.cuda.is_available():
+    if spec.execution.device == "gpu" and not torch.cuda.is_available():
         raise ValueError("the probe's device is 'gpu', but torch finds none here")
-    return start_encoder(spec.encoder, spec.seed).to("cuda" if spec.device == "gpu" else "cpu")
+    return start_encoder(spec.encoder, spec.seed).to("cuda" if spec.execution.device == "gpu" else "cpu")
 
 
 def _embedded(encoder: Encoder, pairs: TrainingPairs, indices: NDArray[np.int64]) -> _Embedded:

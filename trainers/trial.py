@@ -75,7 +75,7 @@ def run_trial(
     attempt = Attempt(store=store, prefix=layout.trial_prefix(key), verify=hooks.verify)
     running = attempt.start()
     try:
-        set_threads(spec.threads)
+        set_threads(spec.execution.threads)
         release_memory()
         if not store.exists(layout.trial_rows(key)):
             _make_checkpoint(spec, store, hooks, checkpoint_policy, provenance_json)
@@ -146,7 +146,7 @@ def _evaluate_missing(spec: TrialSpec, evaluations: Sequence[EvaluationSpec], st
     if not any(missing.values()):
         return
     with store.get_folder(layout.checkpoint_prefix(key)) as folder:
-        encoder = load_checkpoint(folder).encoder.to("cuda" if spec.device == "gpu" else "cpu")
+        encoder = load_checkpoint(folder).encoder.to("cuda" if spec.execution.device == "gpu" else "cpu")
         for evaluation, similarities in missing.items():
             if similarities:
                 hooks.enter_phase(f"evaluating {evaluation.data.name}")

@@ -26,6 +26,7 @@ class Checkpoint(BaseModel):
     gguf_file: str | None = None
     trained_on: tuple[str, ...] = ()
     licence: str | None = None
+    remote_code: bool = False
 
 
 class Family(BaseModel):

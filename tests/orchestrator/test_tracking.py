@@ -33,6 +33,7 @@ from search_spaces.specs import (
     DataSpec,
     EncoderSpec,
     EvaluationSpec,
+    Execution,
     ProbeSpec,
     ScaleSpec,
     SimilaritySpec,
@@ -512,7 +513,7 @@ def test_other_threads_in_a_later_attempt_do_not_stop_the_mirror(store):
     begin_trial(store, COSINE)
     tracking.start(trial_id(COSINE), COSINE)
     close(tracking)
-    wider = replace(COSINE, threads=4)
+    wider = replace(COSINE, execution=Execution(threads=4))
     assert trial_id(wider) == trial_id(COSINE)
     again = open_tracking(store)
     again.start(trial_id(wider), wider)

@@ -119,11 +119,11 @@ def test_primary_groups_default_to_those_out_of_domain(parse, raw):
 
 
 def test_threads_follow_the_cpus_asked_for(parse, raw):
-    assert {t.threads for t in _expand(parse, raw).trials} == {1}
+    assert {t.execution.threads for t in _expand(parse, raw).trials} == {1}
     raw["resources"] = {"cpus": 2}
-    assert {t.threads for t in _expand(parse, raw).trials} == {2}
+    assert {t.execution.threads for t in _expand(parse, raw).trials} == {2}
     raw["resources"] = {"cpus": 2, "threads": 1}
-    assert {t.threads for t in _expand(parse, raw).trials} == {1}
+    assert {t.execution.threads for t in _expand(parse, raw).trials} == {1}
 
 
 def test_lengths_and_layers_are_the_sweeps_own(parse, raw):

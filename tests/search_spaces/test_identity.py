@@ -9,11 +9,13 @@ from search_spaces.expand import expand
 from search_spaces.identity import UnstableIdentityError, encoding_id, evaluation_id, probe_id, trial_id
 from search_spaces.specs import (
     EvaluationSpec,
+    Execution,
     ProbeSpec,
     ScaleSpec,
     SimilaritySpec,
     TrainingSettings,
     TrialSpec,
+    ValidationSpec,
     from_json,
     to_json,
     with_data_hash,
@@ -60,8 +62,8 @@ def test_what_does_not_change_the_result_is_not_identity(trial):
     encoder = replace(trial.encoder, weights=replace(trial.encoder.weights, source="path:/moved"))
     data = replace(trial.training_data, entry=trial.training_data.entry.model_copy(update={"licence": "other"}))
     for other in (
-        replace(trial, threads=8),
-        replace(trial, device="gpu"),
+        replace(trial, execution=Execution(threads=8)),
+        replace(trial, execution=Execution(device="gpu", num_devices=2, chunk_size=8, torch_compile=True)),
         replace(trial, encoder=encoder),
         replace(trial, training_data=data),
     ):
@@ -71,7 +73,8 @@ def test_what_does_not_change_the_result_is_not_identity(trial):
 CHANGED = {
     "steps": 11, "global_batch": 9, "learning_rate": 3e-4, "gamma_learning_rate": 0.01, "weight_decay": 0.1,
     "beta_1": 0.8, "beta_2": 0.9, "epsilon": 1e-6, "warmup_steps": 1, "schedule": "linear", "clip_norm": 2.0,
-    "precision": "bf16",
+    "precision": "bf16", "hard_negatives": 2, "loss_directions": "both", "lora_rank": 8, "lora_alpha": 8.0,
+    "lora_dropout": 0.1,
 }  # fmt: skip
 
 
@@ -89,6 +92,9 @@ def test_what_changes_the_result_is_identity(trial):
         replace(trial, seed=5),
         replace(trial, similarity=replace(trial.similarity, gamma_d=0.0)),
         replace(trial, scale=ScaleSpec(mode="fixed", value=10.0)),
+        replace(trial, scale=ScaleSpec(mode="matched", value=20.0)),
+        replace(trial, validation=ValidationSpec(data=trial.training_data, every_steps=5)),
+        replace(trial, validation=ValidationSpec(data=trial.training_data, every_steps=5, patience=2)),
         replace(trial, training_data=replace(trial.training_data, content_hash="other")),
         *(
             replace(trial, encoder=replace(trial.encoder, **change))
@@ -99,6 +105,7 @@ def test_what_changes_the_result_is_identity(trial):
                 {"init_regime": "random"},
                 {"query_prompt": "query: "},
                 {"max_query_length": 16},
+                {"towers": "separate"},
             )
         ),
     ]

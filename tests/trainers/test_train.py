@@ -17,7 +17,7 @@ from transformers import get_linear_schedule_with_warmup
 from results.layout import checkpoint_prefix
 from results.store import open_store
 from search_spaces.identity import trial_id
-from search_spaces.specs import SimilaritySpec
+from search_spaces.specs import Execution, SimilaritySpec
 from trainers import data_sets
 from trainers.batch_tensors import tokenised_batches
 from trainers.batches import false_negatives, plan_batches
@@ -213,7 +213,7 @@ def test_a_spec_that_is_no_training_is_refused(spec, tmp_path):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has an accelerator")
 def test_a_device_that_is_not_there_is_refused(spec, tmp_path):
     with pytest.raises(ValueError, match="the trial's device is 'gpu', but torch finds only cpu here"):
-        train_here(replace(spec(), device="gpu"), tmp_path)
+        train_here(replace(spec(), execution=Execution(device="gpu")), tmp_path)
 
 
 def test_time_policies():
