@@ -34,6 +34,8 @@ def _available_gpus() -> int:
 def measure_problems(sweep: SweepFile, where: str) -> Iterator[Problem]:
     """Measures of the file's own data sets that cannot be computed."""
     for index, entry in enumerate(sweep.data_sets):
+        if entry.is_scored:
+            continue  # their one measure is no expression
         from trainers.measures import parse  # here: most files declare no data set, and need no ir_measures
 
         for place, name in enumerate(entry.measures):
@@ -44,7 +46,10 @@ def measure_problems(sweep: SweepFile, where: str) -> Iterator[Problem]:
 
 
 def encoder_problems(encoder: EncoderSpec, limits: Limits, *, where: str, key: str) -> Iterator[Problem]:
-    """More layers, or longer texts, than the checkpoint has layers and positions."""
+    """More layers, or longer texts, than the checkpoint has layers and positions; one tower where it has two."""
+    if limits.two_towers and encoder.towers == "shared":
+        message = f"{encoder.weights.source} has a tower for queries and one for documents; write `towers: separate`"
+        yield Problem(where=where, key=key, message=message)
     for name, most, what in (
         ("layers", limits.num_layers, "layers"),
         ("max_query_length", limits.num_positions, "positions"),
@@ -63,12 +68,13 @@ def batch_problems(
 
     Args:
         batches: the key in the file of each pair of training data and batch size.
-        num_queries: of each data set the number of different queries to train on.
+        num_queries: of each data set the number of different queries, or of scored pairs, to train on.
         where: the sweep file.
     """
     for (data, size), key in batches.items():
         if size > (found := num_queries.get(data, size)):
-            message = f"{size}, but '{data.name}' has only {found} different queries to fill it"
+            what = "scored pairs" if data.entry.is_scored else "different queries"
+            message = f"{size}, but '{data.name}' has only {found} {what} to fill it"
             yield Problem(where=where, key=key, message=message)
 
 

@@ -30,8 +30,10 @@ StorageOption = Annotated[str | None, typer.Option("--storage", help="The sweep 
 def validate(file: SweepFileArgument) -> None:
     """Check a sweep file, its weights and its data; start nothing."""
     from orchestrator.plan import make_plan, resolve
+    from orchestrator.show import print_notices
 
     plan = make_plan(resolve(file), None)
+    print_notices(plan, _console())
     _console().print(f"{file}: {len(plan.trials)} trials and {len(plan.probes)} probes, no problems.", highlight=False)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -16,6 +17,7 @@ from results import layout
 from results.asked import AskedRows, asked_evaluations, asked_norms
 from results.layout import PlannedEvaluation, Status, SweepRecord
 from results.schemas import HISTORY, check_table
+from results.spearman import spearman
 from results.store import Store
 from search_spaces.specs import ProbeSpec, TrialSpec, from_json, to_json
 
@@ -23,7 +25,7 @@ STEP_COLUMNS = tuple(name for name in HISTORY.names if name not in ("trial_id", 
 MAX_METRICS = 49  # a run's page stays readable under 50 metrics (mlflow#11927); the rest is in the rows
 _MAX_PARAMETER = 500
 _UNTRAINED_SIMILARITY = "cosine"  # an untrained checkpoint has no similarity of its own; gains are against cosine
-_TRIAL_FACTS = ("final_loss", "train_wall_s", "peak_rss_bytes", "gamma_q", "gamma_d")
+_TRIAL_FACTS = ("final_loss", "train_wall_s", "pairs_per_s", "peak_memory_bytes", "gamma_q", "gamma_d")
 HistoryRow = Mapping[str, Any]
 
 
@@ -159,7 +161,7 @@ class Mirror:
     def _scores(
         self, spec: TrialSpec, asked: Iterable[AskedRows], files: Mapping[str, bytes]
     ) -> dict[PlannedEvaluation, float]:
-        """Mean of the main measure (0 to 1) of each of the sweep's evaluations, from the `asked` rows in `files`."""
+        """Main measure (nDCG 0 to 1, Spearman -1 to 1) of each of the sweep's evaluations, from rows in `files`."""
         similarity = spec.similarity.name if spec.similarity else _UNTRAINED_SIMILARITY
         planned_for = {(p.data_set, p.data_hash, p.split, p.tier): p for p in self._record.evaluations}
         scores = {}
@@ -168,11 +170,24 @@ class Mirror:
             planned = planned_for.get((data.name, data.content_hash or "", data.split, rows.evaluation.tier))
             if planned is None or rows.score_similarity != similarity:
                 continue
-            table = _table("per_query", files[rows.key])
-            values = table.filter(pc.equal(table.column("measure"), pa.scalar(planned.main_measure))).column("value")
-            if len(values):
-                scores[planned] = float(pc.mean(values).as_py())
+            score = (_correlation if data.entry.is_scored else _mean)(files[rows.key], planned.main_measure)
+            if score is not None:
+                scores[planned] = score
         return scores
+
+
+def _mean(data: bytes, measure: str) -> float | None:
+    """The mean of a measure over the queries."""
+    table = _table("per_query", data)
+    values = table.filter(pc.equal(table.column("measure"), pa.scalar(measure))).column("value")
+    return float(pc.mean(values).as_py()) if len(values) else None
+
+
+def _correlation(data: bytes, measure: str) -> float | None:
+    """The rank correlation of scored pairs, first text as the query; null where it is not defined."""
+    table = spearman(pl.DataFrame(_table("sts", data)))
+    found: list[float | None] = table.filter(pl.col("order") == "forward")["spearman"].to_list()
+    return found[0] if found else None
 
 
 def _table(name: str, data: bytes) -> Any:

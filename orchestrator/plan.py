@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from orchestrator.checks import batch_problems, encoder_problems, machine_problems, measure_problems, probe_problems
+from orchestrator.families import complete_families
 from orchestrator.tracking_place import absolute_uri, tracking_problems
 from results.layout import (
     LeftOut,
@@ -67,6 +68,7 @@ class Plan:
     evaluations: tuple[GroupedEvaluation, ...]
     left_out: tuple[LeftOut, ...]
     primary_groups: tuple[str, ...]
+    notices: tuple[str, ...] = ()
 
     @property
     def is_finished(self) -> bool:
@@ -82,11 +84,15 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Resolved:
-    """A sweep file, expanded, with the content hashes of all weights and data that it names."""
+    """A sweep file, expanded, with the content hashes of all weights and data that it names.
+
+    `notices` say, a line each, what is done with a checkpoint that its user may not expect.
+    """
 
     sweep: SweepFile
     where: str
     expansion: Expansion
+    notices: tuple[str, ...] = ()
 
 
 def resolve(path: Path) -> Resolved:
@@ -95,9 +101,11 @@ def resolve(path: Path) -> Resolved:
     Raises:
         InputError: with every problem of the file, its weights and its data sets, and with what this machine lacks.
     """
-    sweep = load_sweep(path)
     where = str(path)
+    families = complete_families(load_sweep(path), where)
+    sweep = families.sweep
     problems = [
+        *families.problems,
         *machine_problems(sweep.resources, where),
         *measure_problems(sweep, where),
         *tracking_problems(sweep.tracking.uri, where),
@@ -106,12 +114,22 @@ def resolve(path: Path) -> Resolved:
     asked = named(sweep)
     encoders = _each(lambda encoder: _with_weights(encoder, where, asked.encoders[encoder]), asked.encoders, problems)
     data = _each(_with_content, {*asked.training, *asked.validation, *asked.evaluation}, problems)
-    num_queries = {spec: num_different_queries(spec) for spec in asked.training if spec in data}
+    num_queries = {spec: _num_in_batches(data[spec]) for spec in asked.training if spec in data}
     problems += batch_problems(asked.batches, num_queries, where)
-    problems += probe_problems(sweep.probe, asked.training, num_queries, where)
+    contrastive = [spec for spec in asked.training if not spec.entry.is_scored]
+    problems += probe_problems(sweep.probe, contrastive, num_queries, where)
     if problems or expansion is None:
         raise InputError(dict.fromkeys(problems))
-    return Resolved(sweep=sweep, where=where, expansion=_filled(expansion, encoders, data))
+    filled = _filled(expansion, encoders, data)
+    return Resolved(sweep=sweep, where=where, expansion=filled, notices=families.notices)
+
+
+def _num_in_batches(data: DataSpec) -> int:
+    """How many pairs can stand in one batch: of contrastive ones one for each different query."""
+    if data.entry.is_scored:
+        assert data.num_pairs is not None, "resolved data has its number of pairs"
+        return data.num_pairs
+    return num_different_queries(data)
 
 
 def _expanded(sweep: SweepFile, where: str, problems: list[Problem]) -> Expansion | None:
@@ -162,6 +180,7 @@ def make_plan(resolved: Resolved, store: Store | None) -> Plan:
         evaluations=expansion.evaluations,
         left_out=tuple(LeftOut(title=cell.title, reason=cell.reason) for cell in expansion.left_out),
         primary_groups=expansion.primary_groups,
+        notices=resolved.notices,
     )
 
 
@@ -229,13 +248,14 @@ def _each(resolve_one: Callable[[Key], Value], keys: Iterable[Key], problems: li
 def _with_weights(encoder: EncoderSpec, where: str, key: str) -> EncoderSpec:
     """The encoder with its content hash. Raises InputError where its weights are not there, or hold less than asked."""
     try:
-        content_hash = weights.content_hash(encoder.weights)
-        found = limits(encoder.weights, content_hash)
+        pinned = weights.pinned(encoder.weights)
+        content_hash = weights.content_hash(pinned)
+        found = limits(pinned, content_hash)
     except InputError as error:
         raise InputError(Problem(where=where, key=key, message=str(fault)) for fault in error.problems) from error
     if problems := list(encoder_problems(encoder, found, where=where, key=key)):
         raise InputError(problems)
-    return replace(encoder, weights=replace(encoder.weights, content_hash=content_hash))
+    return replace(encoder, weights=replace(pinned, content_hash=content_hash))
 
 
 def _with_content(data: DataSpec) -> DataSpec:

@@ -17,7 +17,7 @@ from orchestrator.machine import available_cpus
 from orchestrator.plan import Plan, Resolved, make_plan, resolve, sweep_record
 from orchestrator.program import command
 from orchestrator.progress import progress_of, shown
-from orchestrator.show import export_all, print_results
+from orchestrator.show import export_all, print_notices, print_results
 from orchestrator.storage import storage_of
 from orchestrator.terminal import chatter_to
 from results import layout
@@ -56,6 +56,7 @@ def run_sweep(request: Request) -> int:
     store = open_store(uri)
     with _locked(store, uri) as lock:
         plan = make_plan(resolved, store)
+        print_notices(plan, request.console)
         if plan.is_finished and _recorded(store) == sweep_record(plan) and _is_mirrored(plan, store):
             done = f"{len(plan.trials)} trials and {len(plan.probes)} probes"
             request.console.print(f"Nothing is left to run: {done} of '{plan.sweep.name}' are finished.")

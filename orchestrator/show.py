@@ -27,14 +27,14 @@ from results.rendering import export, terminal
 from results.schemas import SchemaError
 from results.selection import SelectionError
 from results.store import Store, open_existing_store
-from results.tables import TABLES
+from results.tables import TABLES, applicable
 from results.tables.table import Table, TableHasHolesError, TableOptions
 from search_spaces.problems import InputError, Problem, unknown_name
 
 if TYPE_CHECKING:
     from orchestrator.plan import Plan
 
-_AFTER_A_RUN = ("gains", "fisher_check")
+_AFTER_A_RUN = ("gains", "sts", "fisher_check")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +81,12 @@ def _folder_of(sweep: str) -> str:
     return storage_of(load_sweep(Path(sweep)))
 
 
+def print_notices(plan: "Plan", console: Console) -> None:
+    """What is done with a checkpoint that its user may not expect, a line each."""
+    for notice in plan.notices:
+        console.print(f"note: {notice}", markup=False, highlight=False, soft_wrap=True)
+
+
 def print_plan(plan: "Plan", uri: str, console: Console) -> None:
     """What the sweep asks for, trial by trial, and what is left."""
     grid = RichTable(box=None, pad_edge=False)
@@ -93,6 +99,7 @@ def print_plan(plan: "Plan", uri: str, console: Console) -> None:
     console.print(grid)
     for cell in plan.left_out:
         console.print(f"left out: {cell.title}: {cell.reason}", markup=False)
+    print_notices(plan, console)
     left = sum(t.state != "finished" for t in plan.trials) + sum(not p.finished for p in plan.probes)
     total = len(plan.trials) + len(plan.probes)
     console.print(
@@ -133,7 +140,8 @@ def _state(status: Status | None, running: bool) -> str:
 def print_results(store: Store, record: SweepRecord, console: Console) -> None:
     """The gain table, the Fisher check, what is missing, and how to see more; holes are marked."""
     collected = _collected(store, record)
-    names = [*_AFTER_A_RUN, *(["missing"] if collected.missing else [])]
+    shown = [name for name in _AFTER_A_RUN if name in applicable(record)]
+    names = [*shown, *(["missing"] if collected.missing else [])]
     for name in names:
         try:
             table = TABLES[name].build(collected, TableOptions())
@@ -160,7 +168,7 @@ def write_tables(store: Store, record: SweepRecord, request: TablesRequest) -> N
         InputError: no such table, a choice that cannot be made, or a table with holes that are not allowed.
     """
     collected = _collected(store, record)
-    names = request.names or tuple(TABLES)
+    names = request.names or applicable(record)
     if request.output_format == "csv" and request.output is None and len(names) > 1:
         message = f"several tables are no one CSV file: name one ({', '.join(names)}), or a folder for them with -o"
         raise InputError([Problem(where="tables", key="--format csv", message=message)])
@@ -182,6 +190,10 @@ def write_tables(store: Store, record: SweepRecord, request: TablesRequest) -> N
 def _build(name: str, collected: Collected, options: TableOptions) -> Table:
     if name not in TABLES:
         raise InputError([Problem(where="tables", key="", message=unknown_name("table", name, list(TABLES)))])
+    if not TABLES[name].applies(collected.record):
+        shown = ", ".join(applicable(collected.record))
+        message = f"table '{name}' says nothing of this sweep, which evaluates or probes nothing for it (show {shown})"
+        raise InputError([Problem(where="tables", key="", message=message)])
     return TABLES[name].build(collected, options)
 
 
@@ -210,7 +222,7 @@ def export_all(store: Store, record: SweepRecord) -> Exported:
     """Every table in every format, holes marked, with the headline gains; also written under `tables/`."""
     collected = _collected(store, record)
     files: dict[str, str] = {}
-    for name in TABLES:
+    for name in applicable(record):
         try:
             table = TABLES[name].build(collected, TableOptions())
         except SelectionError:

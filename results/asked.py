@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from results.layout import evaluations_from_bytes, evaluations_key, norm_rows, per_query_rows
+from results.layout import evaluations_from_bytes, evaluations_key, norm_rows, scored_rows
 from results.store import Store
 from search_spaces.identity import encoding_id, evaluation_id
 from search_spaces.scoring import score_similarities, trained_similarity
@@ -24,12 +24,12 @@ class AskedRows:
 
 
 def asked_evaluations(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedRows]:
-    """The per query rows that a checkpoint must have; `trial` is its row of the schema TRIALS."""
+    """The per query rows and scored pairs that a checkpoint must have; `trial` is its row of the schema TRIALS."""
     spec = from_json(TrialSpec, trial["spec_json"])
     own = trained_similarity(spec.similarity, trial["gamma_q"], trial["gamma_d"])
     for evaluation in _planned(store, trial):
         for similarity in score_similarities(own, evaluation):
-            key = per_query_rows(evaluation_id(trial["checkpoint_hash"], evaluation, similarity))
+            key = scored_rows(evaluation, evaluation_id(trial["checkpoint_hash"], evaluation, similarity))
             yield AskedRows(evaluation=evaluation, score_similarity=similarity.name, key=key)
 
 

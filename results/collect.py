@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 import pyarrow as pa
@@ -10,12 +10,15 @@ import pyarrow as pa
 from results.asked import asked_evaluations, asked_norms
 from results.cells import cell_of
 from results.layout import PlannedTrial, SweepRecord, probe_rows, spec_key, trial_prefix, trial_rows
-from results.missing import Missing, missing_evaluations, missing_probes, missing_trials
+from results.missing import Missing, missing_evaluations, missing_probes, missing_sts, missing_trials
 from results.rows import provenance_of, read_rows
-from results.schemas import CELL_COLUMNS, NORMS, PER_QUERY, PROBES, TRIALS
-from results.selection import LENGTH_COLUMNS, SETTING_COLUMNS, TRAINING_COLUMNS
+from results.schemas import CELL_COLUMNS, NORMS, PER_QUERY, PROBES, STS, TRIALS
+from results.selection import ENCODER_COLUMNS, SETTING_COLUMNS, TRAINING_COLUMNS
+from results.softmax import SOFTMAX_COLUMNS
+from results.spearman import spearman
 from results.store import Store
 from results.versions import Made, mixed_versions
+from search_spaces.catalogue.data_sets import SPEARMAN
 from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.specs import TrialSpec, from_json
 
@@ -27,6 +30,7 @@ class _Stored:
     """Rows of one file; `title` says for people what they are of."""
 
     title: str
+    schema: Literal["per_query", "sts", "probes"]
     table: pa.Table
 
 
@@ -37,10 +41,12 @@ class Collected:
     Attributes:
         trials: one row per checkpoint, trained or untrained: the schema TRIALS, and `title`.
         expected: one row per trial, group, data set and score similarity that the sweep must have scored: `trial_id`,
-            `title`, the cell, its training settings, `group`, `data_set`, `data_hash`, `split`, `measure` (the main
+            `title`, the cell, SOFTMAX_COLUMNS, its training settings, `group`, `data_set`, `data_hash`, `split`, `measure` (the main
             one) and `score_similarity`. Trials without a checkpoint are in it where the folder has their spec.
+        expected_sts: the same for data sets of scored pairs, which have no measure per query.
         per_query: `trial_id`, the cell, `group`, the schema PER_QUERY and `is_main`, whether the measure is the data
             set's main one. A data set in two groups stands in both.
+        correlations: of scored pairs, `trial_id`, the cell, `group`, and what `results.spearman` gives.
         probes: the schema PROBES.
         missing: what the sweep asked for and the folder does not have.
         warnings: what makes the rows comparable only with care, one line each.
@@ -50,7 +56,9 @@ class Collected:
     record: SweepRecord
     trials: pl.DataFrame
     expected: pl.DataFrame
+    expected_sts: pl.DataFrame
     per_query: pl.DataFrame
+    correlations: pl.DataFrame
     probes: pl.DataFrame
     missing: tuple[Missing, ...]
     warnings: tuple[str, ...]
@@ -75,18 +83,23 @@ def collect(store: Store, record: SweepRecord) -> Collected:
     probed = {p: _read_probe(store, p) for p in record.probes if store.exists(probe_rows(p.trial_id))}
     trials = _read_trials(store, trained)
     scored = _read_scored(store, trials).values()
-    per_query = _per_query(record, trials, _concat(PER_QUERY, (stored.table for stored in scored)))
-    expected = _expected(record, _cells_of(trials))
+    per_query = _per_query(record, trials, _concat(PER_QUERY, _tables(scored, "per_query")))
+    correlations = _correlations(record, trials, _tables(scored, "sts"))
+    expected, expected_sts = _expected(record, _cells_of(trials))
+    planned, planned_sts = _expected(record, _planned_cells(store, not_trained))
     return Collected(
         store=store,
         record=record,
         trials=trials,
-        expected=pl.concat([expected, _expected(record, _planned_cells(store, not_trained))]),
+        expected=pl.concat([expected, planned]),
+        expected_sts=pl.concat([expected_sts, planned_sts]),
         per_query=per_query,
+        correlations=correlations,
         probes=_concat(PROBES, (stored.table for stored in probed.values())),
         missing=(
             *missing_trials(store, not_trained),
             *missing_evaluations(store, expected, per_query),
+            *missing_sts(store, expected_sts, correlations),
             *missing_probes(store, [p for p in record.probes if p not in probed]),
         ),
         warnings=tuple(mixed_versions(_made(trials, scored, probed.values()))),
@@ -100,8 +113,12 @@ def _frame(table: pa.Table) -> pl.DataFrame:
 
 
 def _concat(schema: pa.Schema, tables: Iterable[pa.Table]) -> pl.DataFrame:
-    # An empty table from no batches: `schema.empty_table` would import pandas, a quarter of a second.
-    return _frame(pa.concat_tables([pa.Table.from_batches([], schema=schema), *tables]))
+    return _frame(pa.concat_tables([_no_rows(schema), *tables]))
+
+
+def _no_rows(schema: pa.Schema) -> pa.Table:
+    # From no batches: `schema.empty_table` would import pandas, a quarter of a second.
+    return pa.Table.from_batches([], schema=schema)
 
 
 def _read_trials(store: Store, trained: Iterable[PlannedTrial]) -> pl.DataFrame:
@@ -110,13 +127,14 @@ def _read_trials(store: Store, trained: Iterable[PlannedTrial]) -> pl.DataFrame:
     return rows.with_columns(title=pl.Series(titles.values(), dtype=pl.String))
 
 
-_SETTING_TYPES = {name: pl.String if name in ("schedule", "precision") else pl.Float64 for name in SETTING_COLUMNS}
+_TEXTS = ("schedule", "precision", "loss_directions", "towers")
+_SETTING_TYPES = {name: pl.String if name in _TEXTS else pl.Float64 for name in SETTING_COLUMNS}
 
 
 def _cells_of(trials: pl.DataFrame) -> pl.DataFrame:
     """The cells of checkpoints with their settings."""
     settings = [_settings(from_json(TrialSpec, text)) for text in trials["spec_json"]]
-    cells = trials.select("trial_id", "title", *CELL_COLUMNS)
+    cells = trials.select("trial_id", "title", *CELL_COLUMNS, *SOFTMAX_COLUMNS)
     return cells.hstack(pl.DataFrame(settings, schema=_SETTING_TYPES))
 
 
@@ -133,8 +151,8 @@ def _planned_cells(store: Store, planned: Iterable[PlannedTrial]) -> pl.DataFram
 
 def _settings(spec: TrialSpec) -> dict[str, Any]:
     given = asdict(spec.training) if spec.training else {}
-    lengths = {name: getattr(spec.encoder, name) for name in LENGTH_COLUMNS}
-    return {**{name: given.get(name) for name in TRAINING_COLUMNS}, **lengths}
+    encoder = {name: getattr(spec.encoder, name) for name in ENCODER_COLUMNS}
+    return {**{name: given.get(name) for name in TRAINING_COLUMNS}, **encoder}
 
 
 def _planned_data(record: SweepRecord) -> pl.DataFrame:
@@ -143,17 +161,23 @@ def _planned_data(record: SweepRecord) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=dict.fromkeys([*_DATA_KEY, "measure", "group"], pl.String), orient="row")
 
 
-def _expected(record: SweepRecord, cells: pl.DataFrame) -> pl.DataFrame:
-    """A trained checkpoint is scored with its own similarity, an untrained one with each that is not trained."""
+def _expected(record: SweepRecord, cells: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """What must be scored, on retrieval collections and on scored pairs.
+
+    A trained checkpoint is scored with its own similarity, an untrained one with each that is not trained.
+    """
     fixed = pl.DataFrame({"score_similarity": [s.name for s in SIMILARITIES.values() if not s.trained]})
     is_trained = pl.col("kind") == "train"
     own = cells.filter(is_trained).with_columns(score_similarity=pl.col("similarity"))
     scored = pl.concat([own, cells.filter(~is_trained).join(fixed, how="cross")])
-    return scored.join(_planned_data(record).drop("tier"), how="cross")
+    expected = scored.join(_planned_data(record).drop("tier"), how="cross")
+    of_pairs = pl.col("measure") == SPEARMAN
+    return expected.filter(~of_pairs), expected.filter(of_pairs)
 
 
 def _read_probe(store: Store, probe: PlannedTrial) -> _Stored:
-    return _Stored(title=probe.title, table=read_rows(store, probe_rows(probe.trial_id), "probes"))
+    table = read_rows(store, probe_rows(probe.trial_id), "probes")
+    return _Stored(title=probe.title, schema="probes", table=table)
 
 
 def _read_scored(store: Store, trials: pl.DataFrame) -> dict[str, _Stored]:
@@ -164,8 +188,13 @@ def _read_scored(store: Store, trials: pl.DataFrame) -> dict[str, _Stored]:
             # Two trials can have one checkpoint: the first names its rows.
             if asked.key not in found and store.exists(asked.key):
                 title = f"{trial['title']} on {asked.evaluation.data.name} scored with {asked.score_similarity}"
-                found[asked.key] = _Stored(title=title, table=read_rows(store, asked.key, "per_query"))
+                schema: Literal["per_query", "sts"] = "sts" if asked.evaluation.data.entry.is_scored else "per_query"
+                found[asked.key] = _Stored(title=title, schema=schema, table=read_rows(store, asked.key, schema))
     return found
+
+
+def _tables(stored: Iterable[_Stored], schema: str) -> list[pa.Table]:
+    return [item.table for item in stored if item.schema == schema]
 
 
 def _made(trials: pl.DataFrame, scored: Iterable[_Stored], probed: Iterable[_Stored]) -> Iterator[Made]:
@@ -188,3 +217,12 @@ def _per_query(record: SweepRecord, trials: pl.DataFrame, rows: pl.DataFrame) ->
     joined = rows.join(planned, on=_DATA_KEY).join(cells, on="checkpoint_hash")
     is_main = (pl.col("measure") == pl.col("main_measure")).alias("is_main")
     return joined.select("trial_id", *CELL_COLUMNS, "group", *rows.columns, is_main)
+
+
+def _correlations(record: SweepRecord, trials: pl.DataFrame, tables: Iterable[pa.Table]) -> pl.DataFrame:
+    """The correlation of each evaluation on scored pairs; of one file at a time, since the pairs are many."""
+    rows = pl.concat([spearman(_frame(table)) for table in (_no_rows(STS), *tables)])
+    planned = _planned_data(record).drop("tier", "measure").unique(maintain_order=True)
+    cells = trials.select("trial_id", *CELL_COLUMNS, "checkpoint_hash")
+    joined = rows.join(planned, on=["data_set", "data_hash", "split"]).join(cells, on="checkpoint_hash")
+    return joined.select("trial_id", *CELL_COLUMNS, "group", *rows.columns)

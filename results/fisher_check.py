@@ -9,6 +9,7 @@ import polars as pl
 from results.predictions import PREDICTORS, predictions
 from results.scores import group_scores, mean_if_whole
 from results.selection import refuse_repeats, scale_name, select_trials
+from results.softmax import PROBE_SOFTMAX_COLUMNS, probe_softmax
 from search_spaces.catalogue.init_regimes import INIT_REGIMES
 
 Verdict = Literal["hit", "miss", "undecided", "tie", "not run"]
@@ -57,7 +58,8 @@ def fisher_check(
     weights are random there is a probe, and a row, for each seed, held against that seed's trials.
     Verdicts: 'hit', 'miss', 'undecided' (no call), 'tie' (no winner), 'not run' (the sweep does not train both sides).
     A verdict that missing rows forbid is null, and `reason` says why. Scores are 0 to 1, kappa's logarithm is of base
-    10. In `where`, a choice of similarity or kind changes nothing here.
+    10. PROBE_SOFTMAX_COLUMNS say how sharp the softmax was at which the probe was taken. In `where`, a choice of
+    similarity or kind changes nothing here.
 
     Raises:
         SelectionError: two trials of one cell and seed, or a choice that finds nothing.
@@ -65,7 +67,8 @@ def fisher_check(
     chosen = select_trials(expected, where or {})
     refuse_repeats(chosen)
     trained = chosen.filter(pl.col("kind") == "train")
-    calls = _calls(trained, predictions(probes))
+    found = predictions(probes).join(probe_softmax(probes), on="probe_id", how="left", maintain_order="left")
+    calls = _calls(trained, found)
     in_primary = trained.filter(pl.col("group").is_in(primary_groups) & pl.col("similarity").is_in(SIDES))
     scores = _primary_scores(group_scores(per_query, in_primary))
     rows = [_row(call, _observe(call, scores)) for call in calls.iter_rows(named=True)]
@@ -74,6 +77,7 @@ def fisher_check(
     return pl.DataFrame(rows, schema={**calls.schema, **added, **texts}).select(
         *("predictor", "statistic", "training_data", "scale", "family", "layers", "init_regime", "seed"),
         *("qnorm_min", "qnorm_max", "dnorm_min", "dnorm_max", "difference_min", "difference_max", "low", "high"),
+        *PROBE_SOFTMAX_COLUMNS,
         *("call", "qnorm_score", "dnorm_score", "winner", "verdict", "num_seeds", "reason"),
     )
 

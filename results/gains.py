@@ -5,13 +5,16 @@ from collections.abc import Iterable, Mapping
 import polars as pl
 
 from results.scores import group_scores, mean_if_whole
-from results.selection import SelectionError, refuse_pooling, refuse_repeats, scale_name, select_result, select_trials
+from results.selection import SelectionError, refuse_pooled_data, refuse_repeats, scale_text, select_result, select_trials
+from results.softmax import SOFTMAX_COLUMNS
 from search_spaces.catalogue.init_regimes import INIT_REGIMES
 from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.problems import unknown_name
 
-CELL = ["task", "family", "layers", "init_regime", "group", "measure"]
-_REPLICATE = ["training_data_hash", "scale_mode", "scale_value", "seed"]
+_MODEL = ["task", "family", "layers", "init_regime"]
+_SCALE = ["scale_mode", "scale_value"]
+CELL = [*_MODEL, *_SCALE, "group", "measure"]
+_REPLICATE = ["training_data_hash", "seed"]
 ROWS_MISSING = "its rows are missing"
 BASELINE_MISSING = "the baseline's rows are missing"
 UNTRAINED_MISSING = "the untrained checkpoint's rows are missing"
@@ -26,25 +29,27 @@ def gains(
     where: Mapping[str, str] | None = None,
     pool: bool = False,
 ) -> pl.DataFrame:
-    """Scores and gains per family, layers, init regime, group and similarity; measures are 0 to 1.
+    """Scores and gains per family, layers, init regime, scale, group and similarity; measures are 0 to 1.
 
     A group's score is the unweighted mean over its data sets of the mean over queries, averaged over seeds.
 
-    - `gain` = score - baseline's score.
+    - `gain` = score - the baseline's score at the same scale.
     - `gain_ratio` = gain / baseline's score: the study's headline formula `ratio_of_means` (arXiv 2602.09229), the
       relative change of the group's average, not the average of the data sets' relative changes.
     - `untrained_score`: the checkpoint that training started from, scored with the row's own similarity (a trained
       one with the fixed one it starts at).
+    - SOFTMAX_COLUMNS: how sharp the training's softmax was, averaged over seeds; none where the task has no softmax.
 
-    Rows of kind 'untrained' are those starting checkpoints, one row for each similarity they were scored with.
+    Rows of kind 'untrained' are those starting checkpoints, one row for each similarity they were scored with; they
+    stand beside the trials of every scale.
     `rank` orders the trained similarities of a cell (1 is best). What cannot be computed is null, and `reason` says
     why.
     `per_query` and `expected` are those of `results.collect.Collected`. `where` maps columns to values; a choice of
     similarity or kind picks rows of the result.
 
     Raises:
-        SelectionError: the rows would pool training data or scales (unless `pool`), or two trials of one cell and
-            seed; the choice finds nothing; no trial is trained with `baseline`.
+        SelectionError: the rows would pool training data (unless `pool`), or two trials of one cell and seed; the
+            choice finds nothing; no trial is trained with `baseline`.
     """
     where = where or {}
     chosen = select_trials(expected, where)
@@ -52,27 +57,28 @@ def gains(
     _check_baseline(baseline, trained)
     refuse_repeats(chosen)
     if not pool:
-        refuse_pooling(trained)
-    cells = _with_gains(_cell_scores(group_scores(per_query, chosen)), baseline)
+        refuse_pooled_data(trained)
+    cells = _with_gains(_cell_scores(group_scores(per_query, _at_each_scale(chosen))), baseline)
     named = pl.col("kind") == "train"
     result = cells.with_columns(
         training_data=pl.when(named).then(pl.lit(" + ".join(trained["training_data"].unique().sort()))),
-        scale=pl.when(named).then(pl.lit(_scales(trained))),
+        scale=scale_text(),
     )
     return select_result(_in_order(result, chosen), where).select(
         *(
             "task",
             "training_data",
-            "scale",
             "family",
             "layers",
             "init_regime",
+            "scale",
             "group",
             "measure",
             "kind",
             "similarity",
         ),
         *("score", "baseline_score", "gain", "gain_ratio", "untrained_score"),
+        *SOFTMAX_COLUMNS,
         *("rank", "num_seeds", "num_data_sets", "reason"),
     )
 
@@ -94,9 +100,14 @@ def _check_baseline(baseline: str, trained: pl.DataFrame) -> None:
         raise SelectionError(f"baseline: {unknown_name('trained similarity of these rows', baseline, known)}")
 
 
-def _scales(trained: pl.DataFrame) -> str:
-    rows = trained.select("scale_mode", "scale_value").unique().sort("scale_mode", "scale_value").rows()
-    return " + ".join(scale_name(mode, value) for mode, value in rows)
+def _at_each_scale(expected: pl.DataFrame) -> pl.DataFrame:
+    """The rows, those of an untrained checkpoint once for each scale that its model is trained at."""
+    is_trained = pl.col("kind") == "train"
+    trained = expected.filter(is_trained)
+    scales = trained.select(*_MODEL, *_SCALE).unique(maintain_order=True)
+    untrained = expected.filter(~is_trained).drop(_SCALE)
+    beside = untrained.join(scales, on=_MODEL, how="left", nulls_equal=True, maintain_order="left")
+    return pl.concat([trained, beside.select(trained.columns)])
 
 
 def _cell_scores(scores: pl.DataFrame) -> pl.DataFrame:
@@ -107,6 +118,7 @@ def _cell_scores(scores: pl.DataFrame) -> pl.DataFrame:
         .group_by([*CELL, "kind", "similarity"], maintain_order=True)
         .agg(
             score=mean_if_whole("score"),
+            *(mean_if_whole(name).alias(name) for name in SOFTMAX_COLUMNS),
             num_seeds=pl.col("seed").n_unique(),
             num_data_sets=pl.col("num_data_sets").first(),
             replicates=pl.col("replicate").sort().str.join("; "),
@@ -162,6 +174,7 @@ def _in_order(cells: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
     return cells.sort(
         *("task", _place("family", chosen["family"].unique(maintain_order=True)), "layers"),
         _place("init_regime", INIT_REGIMES),
+        *_SCALE,
         _place("group", chosen["group"].unique(maintain_order=True)),
         _place("kind", ("untrained", "train")),
         _place("similarity", SIMILARITIES),

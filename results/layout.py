@@ -115,6 +115,16 @@ def checkpoint_prefix(trial_id: str) -> str:
     return f"trials/{trial_id}/checkpoint"
 
 
+def last_checkpoint_prefix(trial_id: str) -> str:
+    """The folder of the checkpoint after the last step, of a training whose final checkpoint is its best one."""
+    return f"trials/{trial_id}/last_checkpoint"
+
+
+def best_prefix(trial_id: str, step: int) -> str:
+    """The folder of the weights after `step` optimiser steps, while they are the best that were validated."""
+    return f"trials/{trial_id}/best/{step:08d}"
+
+
 def step_prefix(trial_id: str, step: int) -> str:
     """The folder of the checkpoint after `step` optimiser steps, from which training resumes."""
     return f"trials/{trial_id}/steps/{step:08d}"
@@ -138,6 +148,16 @@ def norm_rows(encoding_id: str) -> str:
 def per_query_rows(evaluation_id: str) -> str:
     """The per query rows of one evaluation."""
     return f"evaluations/{evaluation_id}/per_query.parquet"
+
+
+def sts_rows(evaluation_id: str) -> str:
+    """The scored pairs of one evaluation."""
+    return f"evaluations/{evaluation_id}/sts.parquet"
+
+
+def scored_rows(evaluation: EvaluationSpec, evaluation_id: str) -> str:
+    """The rows of one evaluation: per query, or scored pairs where the data set holds such."""
+    return (sts_rows if evaluation.data.entry.is_scored else per_query_rows)(evaluation_id)
 
 
 def evaluations_key(trial_id: str) -> str:

@@ -10,7 +10,7 @@ from results.layout import PlannedTrial, Status, from_bytes, probe_prefix, statu
 from results.scores import query_gaps
 from results.store import Store
 
-MissingKind = Literal["trial", "evaluation", "probe"]
+MissingKind = Literal["trial", "evaluation", "sts", "probe"]  # 'sts': an evaluation on scored pairs
 _SCORED = ["trial_id", "data_set", "data_hash", "split", "score_similarity"]
 
 
@@ -47,20 +47,29 @@ def missing_evaluations(store: Store, expected: pl.DataFrame, per_query: pl.Data
 
     `expected` lists trials that have a checkpoint; both frames are those of `results.collect.Collected`.
     """
-    wanted = expected.unique(_SCORED, keep="first", maintain_order=True)
-    absent = wanted.join(per_query.select(_SCORED).unique(), on=_SCORED, how="anti", maintain_order="left")
-    for row in absent.iter_rows(named=True):
-        yield _evaluation(row, row["title"], _reason(store, trial_prefix(row["trial_id"])))
-    titles = dict(wanted.select("trial_id", "title").iter_rows())
+    yield from _absent(store, expected, per_query, "evaluation")
+    titles = dict(expected.select("trial_id", "title").iter_rows())
     gaps = query_gaps(per_query).unique(_SCORED, keep="first", maintain_order=True)
     for row in gaps.iter_rows(named=True):
         lost = f"{row['num_queries'] - row['num_found']} of {row['num_queries']} queries have no value"
-        yield _evaluation(row, titles[row["trial_id"]], lost)
+        yield _evaluation(row, titles[row["trial_id"]], lost, "evaluation")
 
 
-def _evaluation(row: Mapping[str, Any], title: str, reason: str) -> Missing:
+def missing_sts(store: Store, expected: pl.DataFrame, correlations: pl.DataFrame) -> Iterator[Missing]:
+    """Expected evaluations on scored pairs without rows; the frames are as in `missing_evaluations`."""
+    yield from _absent(store, expected, correlations, "sts")
+
+
+def _absent(store: Store, expected: pl.DataFrame, found: pl.DataFrame, kind: MissingKind) -> Iterator[Missing]:
+    wanted = expected.unique(_SCORED, keep="first", maintain_order=True)
+    absent = wanted.join(found.select(_SCORED).unique(), on=_SCORED, how="anti", maintain_order="left")
+    for row in absent.iter_rows(named=True):
+        yield _evaluation(row, row["title"], _reason(store, trial_prefix(row["trial_id"])), kind)
+
+
+def _evaluation(row: Mapping[str, Any], title: str, reason: str, kind: MissingKind) -> Missing:
     what = f"{row['data_set']}/{row['split']} scored with {row['score_similarity']}"
-    return Missing(kind="evaluation", trial_id=row["trial_id"], title=title, what=what, reason=reason)
+    return Missing(kind=kind, trial_id=row["trial_id"], title=title, what=what, reason=reason)
 
 
 def _reason(store: Store, prefix: str) -> str:

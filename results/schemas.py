@@ -52,11 +52,26 @@ TRIALS = _schema(
         pa.field("steps", pa.int64()),
         pa.field("global_batch", pa.int64()),
         pa.field("learning_rate", pa.float64()),
-        pa.field("num_negatives", pa.int64()),  # per query, duplicates of its positive counted
+        pa.field("scale_divisor", pa.float64()),  # of a matched scale
+        pa.field("num_negatives", pa.int64()),  # per query, masked ones counted
+        pa.field("num_queries", pa.int64()),  # different training texts of that side
+        pa.field("num_documents", pa.int64()),
+        pa.field("num_truncated_queries", pa.int64()),  # how many of them are longer than the maximum length
+        pa.field("num_truncated_documents", pa.int64()),
+        pa.field("steps_done", pa.int64()),  # fewer than `steps` where the training was stopped early
+        pa.field("best_step", pa.int64()),  # of the checkpoint, where the training was validated
+        pa.field("validation_score", pa.float64()),  # of that step
         pa.field("final_loss", pa.float64()),
+        *(
+            pa.field(f"{when}_{name}", pa.float64())
+            for when in ("start", "end")
+            for name in ("logit_std", "perplexity", "saturated_share")
+        ),
         pa.field("train_wall_s", pa.float64()),
         pa.field("pairs_per_s", pa.float64()),
-        pa.field("peak_rss_bytes", pa.int64()),
+        pa.field("tokens_per_s", pa.float64()),
+        pa.field("padding_share", pa.float64()),
+        pa.field("peak_memory_bytes", pa.int64()),
         _text("spec_json"),
         _text("provenance_json"),
     ],
@@ -70,13 +85,24 @@ HISTORY = _schema(
         _number("loss"),
         _number("learning_rate"),
         _number("gradient_norm"),  # before clipping
-        _number("query_norm_mean"),
-        _number("query_norm_std"),
-        _number("document_norm_mean"),
-        _number("document_norm_std"),
+        *(
+            _number(f"{side}_norm_{statistic}")
+            for side in ("query", "document")
+            for statistic in ("mean", "std", "q05", "median", "q95")
+        ),
         _number("gamma_q"),
         _number("gamma_d"),
+        pa.field("effective_temperature", pa.float64()),
+        pa.field("logit_std", pa.float64()),
+        pa.field("perplexity", pa.float64()),
+        pa.field("saturated_share", pa.float64()),
+        pa.field("score_margin", pa.float64()),
+        pa.field("negatives_per_query", pa.float64()),
         _number("pairs_per_s"),
+        _number("tokens_per_s"),
+        _number("padding_share"),
+        pa.field("peak_memory_bytes", pa.int64()),
+        pa.field("validation_score", pa.float64()),  # 0 to 1, of the steps that were validated
     ],
 )
 
@@ -149,8 +175,9 @@ STS = _schema(
         _text("split"),
         _text("score_similarity"),
         _text("pair_id"),
+        _text("order"),  # 'forward': s(a, b); 'swapped': s(b, a), the same where the similarity is symmetric
         _number("score"),
-        _number("gold"),
+        _number("gold"),  # 0 to 1
     ],
 )
 

@@ -11,8 +11,8 @@ from search_spaces.problems import unknown_name
 from search_spaces.specs import TrainingSettings
 
 TRAINING_COLUMNS = tuple(field.name for field in fields(TrainingSettings))
-LENGTH_COLUMNS = ("max_query_length", "max_document_length")
-SETTING_COLUMNS = (*TRAINING_COLUMNS, *LENGTH_COLUMNS)
+ENCODER_COLUMNS = ("towers", "max_query_length", "max_document_length")
+SETTING_COLUMNS = (*TRAINING_COLUMNS, *ENCODER_COLUMNS)
 SELECTABLE = (*CELL_COLUMNS, *SETTING_COLUMNS)
 # What training adds to a row: an untrained checkpoint has none of it, and a choice by it leaves that checkpoint in.
 _OF_TRAINING = ("training_data", "training_data_hash", "num_pairs", "scale_mode", "scale_value", "seed")
@@ -66,16 +66,26 @@ def refuse_pooling(trained: pl.DataFrame) -> None:
     Raises:
         SelectionError: naming the values and what to do.
     """
+    refuse_pooled_data(trained)
+    scales = trained.select("scale_mode", "scale_value").unique().sort("scale_mode", "scale_value")
+    if scales.height > 1:
+        by = "scale_mode" if scales["scale_mode"].n_unique() > 1 else "scale_value"
+        names = [scale_name(mode, value) for mode, value in scales.iter_rows()]
+        choice = scales[by][0] if by == "scale_mode" else f"{scales[by][0]:g}"
+        raise SelectionError(_pooled("scale", names, f"{by}={choice}"))
+
+
+def refuse_pooled_data(trained: pl.DataFrame) -> None:
+    """Raise where a table of these trained trials would average over training data sets.
+
+    Raises:
+        SelectionError: naming the data sets and what to do.
+    """
     data = trained.select("training_data", "training_data_hash").unique().sort("training_data", "training_data_hash")
     if data.height > 1:
         by = "training_data" if data["training_data"].n_unique() > 1 else "training_data_hash"
         names = [f"'{name}' (content {content[:8]})" for name, content in data.iter_rows()]
         raise SelectionError(_pooled("training data set", names, f"{by}={data[by][0]}"))
-    scales = trained.select("scale_mode", "scale_value").unique().sort("scale_mode", "scale_value")
-    if scales.height > 1:
-        by = "scale_value" if scales["scale_value"].n_unique() > 1 else "scale_mode"
-        names = [scale_name(mode, value) for mode, value in scales.iter_rows()]
-        raise SelectionError(_pooled("scale", names, f"{by}={scales[by][0]:g}" if by == "scale_value" else ""))
 
 
 def _pooled(axis: str, names: list[str], choice: str) -> str:
@@ -113,3 +123,12 @@ def _settings(row: Mapping[str, Any], columns: list[str]) -> str:
 def scale_name(mode: str, value: float) -> str:
     """A scale as the sweep file writes it: 'fixed(20)'."""
     return f"{mode}({value:g})"
+
+
+def scale_text() -> pl.Expr:
+    """`scale_name` of each row."""
+    return pl.struct("scale_mode", "scale_value").map_elements(_scale_of, return_dtype=pl.String)
+
+
+def _scale_of(row: Mapping[str, Any]) -> str | None:
+    return None if row["scale_mode"] is None else scale_name(row["scale_mode"], row["scale_value"])

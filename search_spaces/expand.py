@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any, Literal, TypeVar
 
 from search_spaces.catalogue.data_sets import DATA_SETS, DataSet
-from search_spaces.catalogue.families import FAMILIES, Checkpoint, Family
+from search_spaces.catalogue.families import FAMILIES, ROLES, Checkpoint, Family, Role
 from search_spaces.catalogue.init_regimes import INIT_REGIMES
 from search_spaces.catalogue.registry import Registry
 from search_spaces.catalogue.similarities import SIMILARITIES
@@ -24,6 +24,7 @@ from search_spaces.specs import (
     ValidationSpec,
     WeightsSpec,
 )
+from search_spaces.task_checks import task_problems
 
 _AXES = ("task", "training_data", "family", "similarity", "init_regime", "seed", "scale")
 IN_DOMAIN = "in_domain"
@@ -90,13 +91,14 @@ def expand(sweep: SweepFile, *, where: str) -> Expansion:
 
     Raises:
         InputError: a cell lacks its checkpoint (unless `missing_checkpoints: leave_out`), a data set has no such
-            split role, a required training setting is missing, or nothing is left to run.
+            split role, a required training setting is missing, a cell contradicts its task, or nothing is left to run.
     """
     catalogue = _catalogue(sweep)
     problems = [
         *_missing_settings(sweep, where),
         *_untrainable(sweep, catalogue, where),
         *_unvalidatable(sweep, catalogue, where),
+        *task_problems(_cells(sweep), sweep, catalogue.data_sets, where),
     ]
     left_out = _left_out(sweep, catalogue, where)
     if sweep.missing_checkpoints == "refuse":
@@ -107,14 +109,24 @@ def expand(sweep: SweepFile, *, where: str) -> Expansion:
     trained = _distinct(_trial(cell, sweep, catalogue) for cell in _cells(sweep) if _pair(cell) not in missing)
     if not trained:
         raise InputError([Problem(where=where, key="axes", message="no cell is left to run")])
-    groups = sweep.evaluation.groups
     return Expansion(
         trials=(*trained, *_distinct(_untrained(trial) for trial in trained)),
-        probes=_distinct(_probe(trial, sweep) for trial in trained),
+        # What is probed is the Fisher information of the contrastive loss.
+        probes=_distinct(_probe(trial, sweep) for trial in trained if trial.task == "contrastive"),
         evaluations=_evaluations(sweep, catalogue),
         left_out=_distinct(cell for _, cell in left_out),
-        primary_groups=sweep.evaluation.primary_groups or tuple(g for g in groups if g != IN_DOMAIN) or tuple(groups),
+        primary_groups=sweep.evaluation.primary_groups or _default_primary_groups(sweep, catalogue),
     )
+
+
+def _default_primary_groups(sweep: SweepFile, catalogue: _Catalogue) -> tuple[str, ...]:
+    """The groups of retrieval collections that are not in-domain; the in-domain one where there is no other."""
+    retrieval = tuple(
+        group
+        for group, references in sweep.evaluation.groups.items()
+        if not any(_data(reference, catalogue, role="test").entry.is_scored for reference in references)
+    )
+    return tuple(group for group in retrieval if group != IN_DOMAIN) or retrieval
 
 
 def named(sweep: SweepFile) -> Named:
@@ -149,6 +161,17 @@ def named(sweep: SweepFile) -> Named:
         evaluation=evaluation,
         batches=batches,
     )
+
+
+def used_checkpoints(sweep: SweepFile) -> Mapping[tuple[str, Role], str]:
+    """Family and role of each checkpoint that a cell of the sweep file reads, with its key in the file."""
+    catalogue = _catalogue(sweep)
+    used: dict[tuple[str, Role], str] = {}
+    for cell in _cells(sweep):
+        family = catalogue.families[cell["family"].name]
+        if role := _role(family, cell["init_regime"]):
+            used.setdefault((family.name, role), f"{cell['block']}.family '{family.name}'")
+    return used
 
 
 def _catalogue(sweep: SweepFile) -> _Catalogue:
@@ -193,11 +216,15 @@ def _pair(cell: Mapping[str, Any]) -> tuple[str, str]:
     return cell["family"].name, cell["init_regime"]
 
 
-def _checkpoint(family: Family, init_regime: str) -> Checkpoint | None:
+def _role(family: Family, init_regime: str) -> Role | None:
     reads = INIT_REGIMES[init_regime].reads
-    if reads == "any":
-        return family.retriever or family.base
-    return family.retriever if reads == "retriever" else family.base
+    roles = ROLES if reads == "any" else (reads,)
+    return next((role for role in roles if family.checkpoint(role)), None)
+
+
+def _checkpoint(family: Family, init_regime: str) -> Checkpoint | None:
+    role = _role(family, init_regime)
+    return family.checkpoint(role) if role else None
 
 
 def _left_out(sweep: SweepFile, catalogue: _Catalogue, where: str) -> list[tuple[Problem, CellLeftOut]]:
@@ -293,6 +320,7 @@ def _encoder(choice: FamilyChoice, init_regime: str, catalogue: _Catalogue) -> E
     family = catalogue.families[choice.name]
     checkpoint = _checkpoint(family, init_regime)
     assert checkpoint is not None, "cells without their checkpoint were left out before"
+    settings = family.settings
     return EncoderSpec(
         family=family.name,
         init_regime=init_regime,
@@ -301,12 +329,12 @@ def _encoder(choice: FamilyChoice, init_regime: str, catalogue: _Catalogue) -> E
         ),
         layers=choice.layers,
         towers=choice.towers,
-        pooling=family.pooling,
-        append_eos=family.append_eos,
-        query_prompt=family.query_prompt,
-        document_prompt=family.document_prompt,
-        max_query_length=choice.max_query_length or family.max_query_length,
-        max_document_length=choice.max_document_length or family.max_document_length,
+        pooling=settings.pooling,
+        append_eos=settings.append_eos,
+        query_prompt=settings.query_prompt,
+        document_prompt=settings.document_prompt,
+        max_query_length=choice.max_query_length or settings.max_query_length,
+        max_document_length=choice.max_document_length or settings.max_document_length,
     )
 
 

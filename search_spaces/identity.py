@@ -14,7 +14,7 @@ from search_spaces.specs import DataSpec, EvaluationSpec, ProbeSpec, SimilarityS
 
 TRAINING_VERSION = 1  # raise by hand when the same spec no longer gives the same checkpoint
 EVALUATION_VERSION = 1  # raise by hand when the same checkpoint no longer gives the same rows
-PROBE_VERSION = 1  # the Fisher estimator's version
+PROBE_VERSION = 2  # the Fisher estimator's version
 _NOT_IDENTITY = frozenset({"execution"})
 _DIGITS = 16
 

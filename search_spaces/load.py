@@ -47,7 +47,7 @@ _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping
 
 
 def load_sweep(path: Path) -> SweepFile:
-    """Read and check a sweep file. Relative `path:` sources are taken from the file's folder.
+    """Read and check a sweep file. Relative `path:` and `trial:` sources are taken from the file's folder.
 
     Raises:
         InputError: with every problem found in the file, each naming the file and the key.
@@ -113,7 +113,7 @@ def _shadowed_names(raw: dict[str, Any], where: str) -> Iterator[Problem]:
 
 
 def _resolve_paths(raw: dict[str, Any], where: str, folder: Path) -> Iterator[Problem]:
-    """Make `path:` sources absolute, in place, and report those that are not there."""
+    """Make `path:` and `trial:` sources absolute, in place, and report files and folders that are not there."""
     places = [(f"data_sets[{i}]", entry) for i, entry in enumerate(_declarations(raw, "data_sets"))]
     for i, entry in enumerate(_declarations(raw, "families")):
         places += [
@@ -121,11 +121,12 @@ def _resolve_paths(raw: dict[str, Any], where: str, folder: Path) -> Iterator[Pr
         ]
     for key, holder in places:
         source = holder.get("source")
-        if not isinstance(source, str) or not source.startswith("path:"):
+        scheme, _, rest = source.partition(":") if isinstance(source, str) else ("", "", "")
+        if scheme not in ("path", "trial") or not rest:
             continue
-        location = (folder / Path(source.removeprefix("path:")).expanduser()).resolve()
-        holder["source"] = f"path:{location}"
-        if not location.exists():
+        location = (folder / Path(rest).expanduser()).resolve()
+        holder["source"] = f"{scheme}:{location}"
+        if scheme == "path" and not location.exists():  # a trial that is not there has more to say of its sweep
             yield Problem(where=where, key=f"{key}.source", message=f"there is no file or folder {location}")
 
 

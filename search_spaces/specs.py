@@ -184,11 +184,18 @@ class TrialSpec:
 
     @property
     def title(self) -> str:
-        """A short name for people: 'minilm/finetune/qnorm/s0'."""
+        """A short name for people: 'minilm/finetune/qnorm/s0', with its scale where that is a matched one."""
         layers = f"-{self.encoder.layers}l" if self.encoder.layers else ""
         similarity = self.similarity.name if self.similarity else self.kind
         seed = "" if self.seed is None else f"/s{self.seed}"
-        return f"{self.encoder.family}{layers}/{self.encoder.init_regime}/{similarity}{seed}"
+        return f"{self.encoder.family}{layers}/{self.encoder.init_regime}/{similarity}{_if_matched(self.scale)}{seed}"
+
+    @property
+    def num_negatives(self) -> int | None:
+        """In-batch and hard negatives of a query, masked ones counted; None where a task has none, or no training."""
+        if self.training is None or self.task != "contrastive":
+            return None
+        return self.training.global_batch * (1 + self.training.hard_negatives) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,10 +213,14 @@ class ProbeSpec:
 
     @property
     def title(self) -> str:
-        """A short name for people: 'probe minilm/finetune'."""
+        """A short name for people: 'probe minilm/finetune', with its scale where that is a matched one."""
         layers = f"-{self.encoder.layers}l" if self.encoder.layers else ""
         seed = "" if self.seed is None else f"/s{self.seed}"
-        return f"probe {self.encoder.family}{layers}/{self.encoder.init_regime}{seed}"
+        return f"probe {self.encoder.family}{layers}/{self.encoder.init_regime}{_if_matched(self.scale)}{seed}"
+
+
+def _if_matched(scale: ScaleSpec | None) -> str:
+    return f"/{scale}" if scale and scale.mode == "matched" else ""
 
 
 @dataclass(frozen=True, kw_only=True)

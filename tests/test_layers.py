@@ -13,7 +13,7 @@ PACKAGES = ("search_spaces", "results", "trainers", "orchestrator")
 HOMES = {
     "mlflow": {"orchestrator/mlflow_runs.py"},
     "ray": {"orchestrator"},
-    "faiss": {"trainers/search.py", "trainers/threads.py"},
+    "faiss": {"trainers/threads.py"},
     "accelerate": {"trainers/accelerators.py", "trainers/stepping.py"},
     "transformers": {"trainers/backbones.py", "trainers/gguf_conversion.py"},
     "torch": {"trainers"},

@@ -1,4 +1,7 @@
-"""Read a transformer and its tokenizer from a local folder: safetensors only, no remote code, nothing printed."""
+"""Read a transformer and its tokenizer from a local folder: safetensors only, nothing printed.
+
+Code that comes with a model runs only where `remote_code` says so.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,13 +15,13 @@ from transformers.utils import logging as transformers_logging
 from search_spaces.problems import InputError, Problem
 
 
-def load_backbone(folder: Path, *, layers: int | None = None) -> Any:
+def load_backbone(folder: Path, *, layers: int | None = None, remote_code: bool = False) -> Any:
     """The folder's transformer without a language model head, float32 on the CPU; its first `layers` layers only.
 
     Raises:
         InputError: it cannot be read without running remote code or unpickling, or lacks weights it needs.
     """
-    config = load_config(folder, layers=layers)
+    config = load_config(folder, layers=layers, remote_code=remote_code)
     # Weights that the file lacks (a pooler that is not used) are drawn at random: the same on every machine.
     with quiet(), own_random_state(0), _readable(folder):
         backbone, info = AutoModel.from_pretrained(
@@ -27,7 +30,7 @@ def load_backbone(folder: Path, *, layers: int | None = None) -> Any:
             dtype=torch.float32,
             use_safetensors=True,
             local_files_only=True,
-            trust_remote_code=False,
+            trust_remote_code=remote_code,
             output_loading_info=True,
         )
     missing = sorted(key for key in info["missing_keys"] if not key.startswith("pooler."))
@@ -36,27 +39,27 @@ def load_backbone(folder: Path, *, layers: int | None = None) -> Any:
     return backbone
 
 
-def random_backbone(folder: Path, *, layers: int | None, seed: int) -> Any:
+def random_backbone(folder: Path, *, layers: int | None, seed: int, remote_code: bool = False) -> Any:
     """The folder's architecture with weights from its own initialiser, by seed; torch's global state is not touched."""
-    config = load_config(folder, layers=layers)
+    config = load_config(folder, layers=layers, remote_code=remote_code)
     with quiet(), own_random_state(seed), _readable(folder):
-        return AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False)
+        return AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=remote_code)
 
 
-def load_tokenizer(folder: Path) -> Any:
+def load_tokenizer(folder: Path, *, remote_code: bool = False) -> Any:
     """The folder's tokenizer. Raises InputError where there is none."""
     with quiet(), _readable(folder):
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=remote_code)
 
 
-def load_config(folder: Path, *, layers: int | None) -> Any:
+def load_config(folder: Path, *, layers: int | None, remote_code: bool = False) -> Any:
     """The folder's architecture, cut to its first `layers` layers.
 
     Raises:
         InputError: the folder has no readable config, or fewer layers.
     """
     with quiet(), _readable(folder):
-        config: Any = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        config: Any = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=remote_code)
     if layers is None:
         return config
     if layers > config.num_hidden_layers:

@@ -1,4 +1,7 @@
-"""Checkpoint folders: what sentence-transformers loads, with the similarity beside it in `densesweep.json`."""
+"""Checkpoint folders: what sentence-transformers loads, with the similarity beside it in `densesweep.json`.
+
+Weights are plain ones: low-rank adapters are merged into them, and lie beside them as they were trained.
+"""
 
 import hashlib
 import json
@@ -10,15 +13,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from search_spaces.problems import InputError, Problem
 from search_spaces.specs import EncoderSpec, ScaleSpec, SimilaritySpec
-from trainers.backbones import load_backbone, load_tokenizer
-from trainers.encoder import Encoder
+from trainers.adapters import adapted, merged, save_adapters
+from trainers.backbones import load_backbone, load_tokenizer, quiet
+from trainers.checkpoint_files import RECORD, tower_folder, write_settings
+from trainers.encoder import TOWERS, Encoder
 from trainers.similarity import Gammas
 
-RECORD = "densesweep.json"
 FORMAT_VERSION = 1
-_MODULES = "sentence_transformers.models"  # its module paths, in the form that every release since 2.0 reads
-_ST_POOLING = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token", "last": "pooling_mode_lasttoken"}
-_ST_SIMILARITIES = ("cosine", "dot")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,9 @@ class CheckpointRecord:
     encoder: EncoderSpec
     similarity: SimilaritySpec | None
     scale: ScaleSpec | None
+
+
+_RECORDS = TypeAdapter(CheckpointRecord)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,25 +54,40 @@ def save_checkpoint(
 ) -> None:
     """Write the encoder, with its prompts and its similarity, into an empty folder. Only safetensors and JSON.
 
-    `similarity` is where training started; what is stored has the exponents that `gammas` has now.
+    The encoder stays as it is: adapters are merged in a copy.
+
+    Args:
+        folder: made where it is missing.
+        encoder: what is saved.
+        gammas: the exponents as they are now, which are what is stored; None where they were never trained.
+        similarity: where training started.
+        scale: as it was trained with, with the divisor that was found.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    encoder.backbone.save_pretrained(folder, max_shard_size="1TB")
-    _save_tokenizer(folder, encoder.tokenizer)
+    plain = encoder
+    if adapted(encoder):
+        save_adapters(folder, encoder)
+        plain = merged(encoder)
+    for tower, backbone in plain.backbones.items():
+        _save_tower(tower_folder(folder, tower), backbone, encoder.tokenizer)
     final = similarity if similarity is None or gammas is None else gammas.spec(similarity)
-    _save_sentence_transformers_files(folder, encoder, final)
+    write_settings(folder, encoder.spec, hidden_size=encoder.hidden_size, similarity=final)
     record = CheckpointRecord(format_version=FORMAT_VERSION, encoder=encoder.spec, similarity=final, scale=scale)
-    (folder / RECORD).write_bytes(TypeAdapter(CheckpointRecord).dump_json(record, indent=2) + b"\n")
+    (folder / RECORD).write_bytes(_RECORDS.dump_json(record, indent=2) + b"\n")
 
 
 def load_checkpoint(folder: Path) -> LoadedCheckpoint:
-    """Read a checkpoint back, on the CPU, in evaluation mode.
+    """Read a checkpoint back, on the CPU, in evaluation mode. Its own code runs only if it did when it was made.
 
     Raises:
         InputError: the folder is no checkpoint of this program, or another version's.
     """
     record = read_record(folder)
-    encoder = Encoder(load_backbone(folder), load_tokenizer(folder), record.encoder).eval()
+    folders = {tower: tower_folder(folder, tower) for tower in TOWERS[record.encoder.towers]}
+    remote_code = record.encoder.weights.remote_code
+    backbones = {tower: load_backbone(path, remote_code=remote_code) for tower, path in folders.items()}
+    tokenizer = load_tokenizer(next(iter(folders.values())), remote_code=remote_code)
+    encoder = Encoder(backbones, tokenizer, record.encoder).eval()
     return LoadedCheckpoint(encoder=encoder, similarity=record.similarity, scale=record.scale)
 
 
@@ -80,7 +99,7 @@ def read_record(folder: Path) -> CheckpointRecord:
         version = json.loads(data)["format_version"]
         if version != FORMAT_VERSION:
             raise _unreadable(path, f"format version {version}, where {FORMAT_VERSION} is read")
-        return TypeAdapter(CheckpointRecord).validate_json(data)
+        return _RECORDS.validate_json(data)
     except FileNotFoundError as error:
         raise _unreadable(path, "there is no such file, so this is not a whole checkpoint") from error
     except (json.JSONDecodeError, KeyError, TypeError, ValidationError) as error:
@@ -90,19 +109,35 @@ def read_record(folder: Path) -> CheckpointRecord:
 def checkpoint_hash(folder: Path) -> str:
     """SHA-256 (hex) over all that decides an embedding or a score, and nothing that tells where it was made.
 
-    Weights, architecture, tokenizer, and the record without the source of the weights it started from.
+    Weights, architecture and tokenizer of each tower, and the record without where its first weights were found.
     """
+    record = read_record(folder)
+    values = _RECORDS.dump_python(record, mode="json")
+    values["encoder"]["weights"] = record.encoder.weights.content_hash
+    digest = hashlib.sha256(_canonical(values))
+    for tower in TOWERS[record.encoder.towers]:
+        _add_tower(digest, tower_folder(folder, tower))
+    return digest.hexdigest()
+
+
+def _add_tower(digest: Any, folder: Path) -> None:
     config = json.loads((folder / "config.json").read_bytes())
     config.pop("transformers_version", None)
-    record = json.loads((folder / RECORD).read_bytes())
-    record["encoder"]["weights"].pop("source")
-    digest = hashlib.sha256()
-    for value in (config, record):
-        digest.update(json.dumps(value, sort_keys=True).encode() + b"\0")
+    digest.update(_canonical(config))
     for name in ("tokenizer.json", "model.safetensors"):
         with (folder / name).open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
+
+
+def _canonical(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True).encode() + b"\0"
+
+
+def _save_tower(folder: Path, backbone: Any, tokenizer: Any) -> None:
+    folder.mkdir(exist_ok=True)
+    with quiet():
+        backbone.save_pretrained(folder, max_shard_size="1TB")
+        _save_tokenizer(folder, tokenizer)
 
 
 def _save_tokenizer(folder: Path, tokenizer: Any) -> None:
@@ -110,34 +145,6 @@ def _save_tokenizer(folder: Path, tokenizer: Any) -> None:
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
     tokenizer.save_pretrained(folder)
-
-
-def _save_sentence_transformers_files(folder: Path, encoder: Encoder, similarity: SimilaritySpec | None) -> None:
-    spec = encoder.spec
-    modules = [("Transformer", ""), ("Pooling", "1_Pooling")]
-    _write_json(
-        folder / "modules.json",
-        [
-            {"idx": index, "name": str(index), "path": path, "type": f"{_MODULES}.{name}"}
-            for index, (name, path) in enumerate(modules)
-        ],
-    )
-    pooling: dict[str, Any] = {key: name == spec.pooling for name, key in _ST_POOLING.items()}
-    (folder / "1_Pooling").mkdir(exist_ok=True)
-    _write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": encoder.hidden_size, **pooling})
-    longest = max(spec.max_query_length, spec.max_document_length)  # it knows one length for both sides
-    _write_json(folder / "sentence_bert_config.json", {"max_seq_length": longest, "do_lower_case": False})
-    settings: dict[str, Any] = {
-        "prompts": {"query": spec.query_prompt, "document": spec.document_prompt},
-        "default_prompt_name": None,
-    }
-    if similarity is not None and similarity.name in _ST_SIMILARITIES:
-        settings["similarity_fn_name"] = similarity.name
-    _write_json(folder / "config_sentence_transformers.json", settings)
-
-
-def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _unreadable(path: Path, message: str) -> InputError:

@@ -36,7 +36,7 @@ def encode(
     Args:
         encoder: on the device that computes.
         texts: without prompts, which the encoder adds.
-        side: 'query' or 'document'.
+        side: 'query' or 'document': its prompt, its length, its tower.
         precision: 'bf16' runs the backbone under autocast.
         batch_tokens: tokens of a batch, pads counted, by default BATCH_TOKENS; a longer text is a batch of its own.
         progress: told after each batch how many more texts are done.
@@ -57,7 +57,8 @@ def encode(
         with torch.inference_mode(), autocast:
             for index_B in batches_by_length([len(text_ids) for text_ids in ids], batch_tokens):
                 input_ids_BT, mask_BT = encoder.pad([ids[index] for index in index_B.tolist()])
-                embedding_NH[index_B] = encoder(input_ids_BT.to(device), mask_BT.to(device)).float().cpu().numpy()
+                embedding_BH = encoder(input_ids_BT.to(device), mask_BT.to(device), side)
+                embedding_NH[index_B] = embedding_BH.float().cpu().numpy()
                 if progress:
                     progress(len(index_B))
     finally:
@@ -66,19 +67,25 @@ def encode(
 
 
 def token_ids(encoder: Encoder, texts: Sequence[str], side: Side) -> list[list[int]]:
-    """What `encoder.tokenise` gives, without tokenising most of what it then cuts off.
+    """What `encoder.tokenise` gives, without tokenising most of what it then cuts off."""
+    return counted_token_ids(encoder, texts, side)[0]
 
-    The tokens of whole words do not depend on what follows them, so the beginning of a text is enough, if it fills the
-    maximum length; where it does not, the whole text is tokenised.
+
+def counted_token_ids(encoder: Encoder, texts: Sequence[str], side: Side) -> tuple[list[list[int]], int]:
+    """What `encoder.tokenise` gives, and how many of the texts are longer than the side's maximum length.
+
+    The tokens of whole words do not depend on what follows them. So where the beginning of a text is longer already,
+    the text is, and its ids are known; where it is not, the whole text is tokenised.
     """
-    num_tokens = encoder.max_length(side)
-    beginnings = [beginning(text, num_tokens * _CHARACTERS_PER_TOKEN) for text in texts]
-    ids = encoder.tokenise(beginnings, side)
-    unfilled = [i for i, text in enumerate(texts) if len(beginnings[i]) < len(text) and len(ids[i]) < num_tokens]
-    whole = encoder.tokenise([texts[i] for i in unfilled], side)
-    for i, text_ids in zip(unfilled, whole, strict=True):
-        ids[i] = text_ids
-    return ids
+    beginnings = [beginning(text, encoder.max_length(side) * _CHARACTERS_PER_TOKEN) for text in texts]
+    found = encoder.encodings(beginnings, side)
+    fitting = [i for i, text in enumerate(texts) if len(beginnings[i]) < len(text) and not found[i].overflowing]
+    whole = encoder.encodings([texts[i] for i in fitting], side)
+    for i, encoding in zip(fitting, whole, strict=True):
+        found[i] = encoding
+    # A text without any token is one pad, as in `tokenise`.
+    ids = [encoding.ids or [encoder.tokenizer.pad_token_id] for encoding in found]
+    return ids, sum(bool(encoding.overflowing) for encoding in found)
 
 
 def beginning(text: str, num_characters: int) -> str:

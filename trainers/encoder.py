@@ -3,44 +3,70 @@
 Shapes: B texts, T tokens, H embedding size.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import torch
-from tokenizers import processors
+from tokenizers import Encoding, processors
 from torch import Tensor, nn
 
 from search_spaces.catalogue.families import Pooling
 from search_spaces.problems import InputError, Problem
-from search_spaces.specs import EncoderSpec
+from search_spaces.specs import EncoderSpec, Towers
+from trainers.limits import num_positions
 
 Side = Literal["query", "document"]
+Tower = Literal["shared", "query", "document"]
+TOWERS: Mapping[Towers, tuple[Tower, ...]] = {"shared": ("shared",), "separate": ("query", "document")}
 
 
 class Encoder(nn.Module):
-    """A transformer backbone with its tokenizer and pooling, as `spec` says.
+    """Transformer backbones, one for each tower, with their tokenizer and pooling, as `spec` says.
 
+    A shared tower embeds both sides; separate ones have one architecture and one tokenizer, and weights of their own.
     Dropout is the backbone's own and follows `train()` and `eval()`. The tokenizer is changed in place: pads go to
     the right, EOS is its pad token where it has none, and it appends EOS where the spec asks for that.
     """
 
-    def __init__(self, backbone: Any, tokenizer: Any, spec: EncoderSpec) -> None:
-        """Raise InputError where the backbone or tokenizer cannot do what `spec` asks."""
+    def __init__(self, backbones: Mapping[Tower, Any], tokenizer: Any, spec: EncoderSpec) -> None:
+        """Raise InputError where backbones or tokenizer cannot do what `spec` asks.
+
+        Args:
+            backbones: one for each of `TOWERS[spec.towers]`.
+            tokenizer: of both towers.
+            spec: what they are.
+        """
         super().__init__()
-        self.backbone = backbone
+        assert tuple(backbones) == TOWERS[spec.towers], f"towers are {spec.towers}, backbones {tuple(backbones)}"
+        self.backbones = nn.ModuleDict({str(tower): backbone for tower, backbone in backbones.items()})
         self.tokenizer = tokenizer
         self.spec = spec
-        backbone.config.use_cache = False  # a decoder would keep keys and values of every layer
         _prepare_tokenizer(tokenizer, spec)
-        _check_lengths(backbone.config, tokenizer, spec)
-        if isinstance(pooler := getattr(backbone, "pooler", None), nn.Module):
-            # BERT's own pooler feeds no embedding: without a gradient it must not stand among the trained parameters.
-            pooler.requires_grad_(False)
+        for backbone in backbones.values():
+            backbone.config.use_cache = False  # a decoder would keep keys and values of every layer
+            _check_lengths(backbone.config, tokenizer, spec)
+            if isinstance(pooler := getattr(backbone, "pooler", None), nn.Module):
+                # BERT's own pooler feeds no embedding: without a gradient it must not be among the trained parameters.
+                pooler.requires_grad_(False)
+
+    @property
+    def towers(self) -> tuple[Tower, ...]:
+        """The names of the towers: one that is shared, or the query's and the document's."""
+        return TOWERS[self.spec.towers]
+
+    def tower_of(self, side: Side) -> Tower:
+        """The tower that embeds a side: texts of both sides may go through a shared one together."""
+        return "shared" if self.spec.towers == "shared" else side
+
+    @property
+    def config(self) -> Any:
+        """The architecture's transformers config, which all towers have in common."""
+        return self.backbones[self.towers[0]].config
 
     @property
     def hidden_size(self) -> int:
         """The embedding size H."""
-        return int(self.backbone.config.hidden_size)
+        return int(self.config.hidden_size)
 
     def max_length(self, side: Side) -> int:
         """The longest text of a side in tokens, special ones and prompt counted."""
@@ -52,27 +78,33 @@ class Encoder(nn.Module):
         Special tokens (and EOS where the spec appends it) are never cut off. A text without any token becomes one
         pad token, so that it has an embedding.
         """
+        return [encoding.ids or [self.tokenizer.pad_token_id] for encoding in self.encodings(texts, side)]
+
+    def encodings(self, texts: Sequence[str], side: Side) -> list[Encoding]:
+        """What the tokenizer gives for the texts of a side; `overflowing` of one holds what was cut off."""
         if not texts:
             return []
         prompt = self.spec.query_prompt if side == "query" else self.spec.document_prompt
-        ids: list[list[int]] = self.tokenizer(
+        encoded = self.tokenizer(
             [prompt + text for text in texts],
             truncation=True,
             max_length=self.max_length(side),
             padding=False,
             return_attention_mask=False,
             return_token_type_ids=False,
-        )["input_ids"]
-        return [text_ids or [self.tokenizer.pad_token_id] for text_ids in ids]
+        )
+        found: list[Encoding] = encoded.encodings
+        return found
 
     def pad(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Right-padded (input_ids_BT, attention_mask_BT), int64 on the CPU."""
         return pad(ids, self.tokenizer.pad_token_id)
 
-    def forward(self, input_ids_BT: Tensor, attention_mask_BT: Tensor) -> Tensor:
-        """Raw embeddings, float32 [B, H]; pads may stand left or right and change nothing."""
+    def forward(self, input_ids_BT: Tensor, attention_mask_BT: Tensor, side: Side) -> Tensor:
+        """Raw embeddings by the side's tower, float32 [B, H]; pads may stand left or right and change nothing."""
         input_ids_BT, attention_mask_BT = _pads_moved_right(input_ids_BT, attention_mask_BT)
-        states_BTH = self.backbone(input_ids=input_ids_BT, attention_mask=attention_mask_BT).last_hidden_state
+        backbone = self.backbones[self.tower_of(side)]
+        states_BTH = backbone(input_ids=input_ids_BT, attention_mask=attention_mask_BT).last_hidden_state
         return pool(states_BTH, attention_mask_BT, self.spec.pooling)
 
 
@@ -117,14 +149,18 @@ def _prepare_tokenizer(tokenizer: Any, spec: EncoderSpec) -> None:
 
 
 def _append_eos(tokenizer: Any) -> None:
-    """Let the tokenizer itself append EOS: its truncation then leaves room for it, and saving it keeps it."""
+    """Let the tokenizer itself append EOS: its truncation then leaves room for it, and saving it keeps it.
+
+    A tokenizer that ends texts already stays as it is, whatever token it uses: Qwen3-Embedding's ends them with
+    '<|endoftext|>', which is what it was trained to pool, and names '<|im_end|>' its EOS.
+    """
     with_special = tokenizer("a")["input_ids"]
-    if with_special[-1] == tokenizer.eos_token_id:
-        return
-    # One template with what the tokenizer adds already: of two in a row the second takes the first's pieces for a pair.
     plain = tokenizer("a", add_special_tokens=False)["input_ids"]
     start = next(i for i in range(len(with_special)) if with_special[i : i + len(plain)] == plain)
-    before, after = with_special[:start], [*with_special[start + len(plain) :], tokenizer.eos_token_id]
+    if with_special[start + len(plain) :]:
+        return
+    # One template with what the tokenizer adds already: of two in a row the second takes the first's pieces for a pair.
+    before, after = with_special[:start], [tokenizer.eos_token_id]
     names = {token_id: tokenizer.convert_ids_to_tokens(token_id) for token_id in [*before, *after]}
     tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single=[*(names[i] for i in before), "$A", *(names[i] for i in after)],
@@ -133,12 +169,13 @@ def _append_eos(tokenizer: Any) -> None:
 
 
 def _check_lengths(config: Any, tokenizer: Any, spec: EncoderSpec) -> None:
-    num_positions = getattr(config, "max_position_embeddings", None) or spec.max_document_length
+    most = num_positions(config.to_dict())
     num_special = tokenizer.num_special_tokens_to_add()
     for key in ("max_query_length", "max_document_length"):
         length = getattr(spec, key)
-        if not num_special < length <= num_positions:
-            raise _refused(spec, f"{key} is {length}; it must be {num_special + 1} to {num_positions} tokens")
+        if not num_special < length <= (most or length):
+            at_most = f" to {most}" if most else " or more"
+            raise _refused(spec, f"{key} is {length}; it must be {num_special + 1}{at_most} tokens")
 
 
 def _refused(spec: EncoderSpec, message: str) -> InputError:

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import torch
 
 from results.layout import norm_rows, per_query_rows
 from results.rows import write_rows
@@ -25,12 +24,12 @@ from trainers.data_sets import Collection, document_text
 from trainers.data_sets.collection import strings
 from trainers.encode import Progress, encode
 from trainers.encoder import Encoder
+from trainers.evaluate_sts import evaluate_sts
 from trainers.evaluation_rows import norm_columns, per_query_columns
 from trainers.judged_queries import JudgedQueries, load_evaluated, split_queries
 from trainers.measures import QueryValue, depth, per_query
 from trainers.provenance import provenance
-from trainers.search import BLOCK_DOCUMENTS, Rankings, Searcher, tie_ranks
-from trainers.similarity import search_vectors
+from trainers.search import BLOCK_DOCUMENTS, Rankings, Searcher, fastest_backend, tie_ranks
 
 FloatMatrix = npt.NDArray[np.float32]
 
@@ -56,6 +55,8 @@ def evaluate(
 ) -> None:
     """Encode one data set with the checkpoint in `folder`; write norms, then the rows of each score similarity.
 
+    A data set of scored pairs goes to `trainers.evaluate_sts`.
+
     Args:
         folder: the checkpoint.
         evaluation: what to evaluate on, with its content hash.
@@ -71,6 +72,9 @@ def evaluate(
     """
     if not similarities:
         return
+    if evaluation.data.entry.is_scored:
+        evaluate_sts(folder, evaluation, similarities, store=store, encoder=encoder, verify=verify, progress=progress)
+        return
     collection = load_evaluated(evaluation)
     queries = split_queries(collection, evaluation.data.split, evaluation.data.entry.exclusion)
     gammas_d = list(dict.fromkeys(similarity.gamma_d for similarity in similarities))
@@ -85,7 +89,7 @@ def evaluate(
         document_ids=collection.corpus["id"],
         document_norm_N=found.document_norm_N,
     )
-    values = {gamma_d: _values(found.rankings[gamma_d], collection, queries, evaluation) for gamma_d in gammas_d}
+    values = {gamma_d: query_values(found.rankings[gamma_d], collection, queries, evaluation) for gamma_d in gammas_d}
     made_by = provenance().to_json()
     verify()
     write_rows(store, norm_rows(encoding_id(checkpoint, evaluation)), "norms", norms, provenance_json=made_by)
@@ -112,18 +116,22 @@ def search_collection(
     precision, k = evaluation.precision, depth(evaluation.data.entry.measures)
     query_QH = encode(encoder, queries.texts, "query", precision=precision, progress=progress)
     tie_rank_N = tie_ranks(collection.corpus["id"])
-    searchers = {
-        gamma_d: Searcher(query_QH, k, tie_rank_N=tie_rank_N, excluded=queries.excluded) for gamma_d in gammas_d
-    }
+    searcher = Searcher(
+        query_QH,
+        k,
+        tie_rank_N=tie_rank_N,
+        gammas_d=gammas_d,
+        excluded=queries.excluded,
+        backend=fastest_backend(next(encoder.parameters()).device.type),
+    )
     document_norms = [np.empty(0, dtype=np.float32)]
     for start in range(0, collection.corpus.num_rows, BLOCK_DOCUMENTS):
         texts = _document_texts(collection.corpus.slice(start, BLOCK_DOCUMENTS))
         document_DH = encode(encoder, texts, "document", precision=precision, progress=progress)
         document_norms.append(_norms(document_DH))
-        for gamma_d, searcher in searchers.items():
-            searcher.add(search_vectors(torch.from_numpy(document_DH), gamma_d).numpy())
+        searcher.add(document_DH)
     return Evaluated(
-        rankings={gamma_d: searcher.rankings() for gamma_d, searcher in searchers.items()},
+        rankings=searcher.rankings(),
         query_norm_Q=_norms(query_QH),
         document_norm_N=np.concatenate(document_norms),
     )
@@ -138,7 +146,7 @@ def _norms(vectors: FloatMatrix) -> FloatMatrix:
     return norms
 
 
-def _values(
+def query_values(
     rankings: Rankings, collection: Collection, queries: JudgedQueries, evaluation: EvaluationSpec
 ) -> list[QueryValue]:
     entry = evaluation.data.entry

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from search_spaces.specs import EvaluationSpec, SimilaritySpec
 from trainers.measures import QueryValue
+from trainers.sts_pairs import ScoredPairs
 
 Columns = Mapping[str, Any]
 
@@ -43,6 +44,25 @@ def per_query_columns(
         "query_id": [value.query_id for value in values],
         "measure": [value.measure for value in values],
         "value": [value.value for value in values],
+    }
+
+
+def sts_columns(
+    checkpoint_hash: str,
+    evaluation: EvaluationSpec,
+    score_similarity: SimilaritySpec,
+    pairs: ScoredPairs,
+    scores: Mapping[str, npt.NDArray[np.float32]],
+) -> Columns:
+    """The STS rows of one evaluation: all pairs in each of the orders that `scores` has."""
+    num_rows = len(pairs) * len(scores)
+    return {
+        **_evaluated(checkpoint_hash, evaluation, num_rows),
+        "score_similarity": pa.repeat(score_similarity.name, num_rows),
+        "pair_id": [*pairs.ids] * len(scores),
+        "order": [order for order in scores for _ in pairs.ids],
+        "score": np.concatenate([score_P.astype(np.float64) for score_P in scores.values()]),
+        "gold": np.tile(pairs.gold.astype(np.float64), len(scores)),
     }
 
 

@@ -1,6 +1,6 @@
 """Which evaluations the store lacks of a checkpoint. Imports no torch: planning uses it."""
 
-from results.layout import norm_rows, per_query_rows
+from results.layout import norm_rows, scored_rows
 from results.store import Store
 from search_spaces.identity import encoding_id, evaluation_id
 from search_spaces.scoring import score_similarities
@@ -14,4 +14,6 @@ def missing_evaluations(
     wanted = score_similarities(similarity, evaluation)
     if not store.exists(norm_rows(encoding_id(checkpoint_hash, evaluation))):
         return list(wanted)
-    return [s for s in wanted if not store.exists(per_query_rows(evaluation_id(checkpoint_hash, evaluation, s)))]
+    return [
+        s for s in wanted if not store.exists(scored_rows(evaluation, evaluation_id(checkpoint_hash, evaluation, s)))
+    ]

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from trainers.diagnostics import softmax_numbers, softmax_statistics
 from trainers.fisher import Point, Pool, document_fisher, log_probabilities, query_fisher
 from trainers.jackknife import Estimate, delete_group
 from trainers.spectrum import Spectrum, log10_kappa, spectrum
 
 BLOCKS = ("embedding", "embedding_query", "embedding_document")
-SATURATED_ABOVE = 0.99  # the probability of the likeliest candidate; such a query hardly adds to a Fisher information
 # Outside of these no interval is given. In simulations from real embeddings its coverage held with 8 pools, and with
 # 0.84 of the queries saturated; with 0.98 it fell to 0.79, since a few queries then make up all of F.
 MIN_POOLS = 8
-MAX_SHARE_SATURATED = 0.85
+MAX_SATURATED_SHARE = 0.85
 MAX_RIDGE_EFFECT = 0.01  # of log10 kappa: above it, the ridge and not the data decides the value
 
 
@@ -28,7 +28,9 @@ class Measured:
     """One similarity on every pool. `fisher_PRR` holds, by block, the mean over each pool's queries."""
 
     fisher_PRR: Mapping[str, Tensor]
-    share_saturated: float  # of queries whose likeliest candidate is above SATURATED_ABOVE
+    logit_std: float  # this and the next two: see `diagnostics.SoftmaxNumbers`
+    perplexity: float
+    saturated_share: float  # such queries hardly add to a Fisher information
     loss: float  # InfoNCE in nats, mean over queries
 
 
@@ -47,18 +49,21 @@ class Compared:
 
 def measure(pools: Sequence[Pool], point: Point, basis_HR: Tensor) -> Measured:
     """All blocks of one similarity: `embedding_query`, `embedding_document`, and their sum `embedding`."""
-    query, document, likeliest, losses = [], [], [], []
+    query, document, softmax, losses = [], [], [], []
     for pool in pools:
         log_p_QD = log_probabilities(pool, point)
         p_QD = log_p_QD.exp()
         query.append(query_fisher(pool, p_QD, point, basis_HR) / len(p_QD))
         document.append(document_fisher(pool, p_QD, point, basis_HR) / len(p_QD))
-        likeliest.append(p_QD.amax(dim=1))
+        softmax.append(softmax_statistics(log_p_QD, point.scale))
         losses.append(-log_p_QD.diagonal())
+    seen = softmax_numbers(torch.stack(softmax).mean(dim=0).tolist())  # pools are of one size
     query_PRR, document_PRR = torch.stack(query), torch.stack(document)
     return Measured(
         fisher_PRR=dict(zip(BLOCKS, (query_PRR + document_PRR, query_PRR, document_PRR), strict=True)),
-        share_saturated=(torch.cat(likeliest) > SATURATED_ABOVE).double().mean().item(),
+        logit_std=seen.logit_std,
+        perplexity=seen.perplexity,
+        saturated_share=seen.saturated_share,
         loss=torch.cat(losses).mean().item(),
     )
 
@@ -97,6 +102,6 @@ def _whole_and_without(fisher_PRR: Tensor, rank: int) -> Tensor:
 
 def _is_measured(measured: Measured, found: Spectrum) -> bool:
     """Whether data, and enough of it, decides this similarity's kappa."""
-    if measured.share_saturated > MAX_SHARE_SATURATED or found.ridge_effect is None:
+    if measured.saturated_share > MAX_SATURATED_SHARE or found.ridge_effect is None:
         return False
     return found.ridge_effect < MAX_RIDGE_EFFECT

@@ -6,23 +6,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from search_spaces.specs import LossDirections
 from trainers.similarity import scores
 
 
-class NormStatistics(NamedTuple):
-    """Raw embedding norms of a batch: 0-dimensional, without gradient; deviations are those of the batch itself."""
-
-    query_mean: Tensor
-    query_std: Tensor
-    document_mean: Tensor
-    document_std: Tensor
-
-
 class InfoNCE(NamedTuple):
-    """The mean loss over the queries, and what the batch's norms were."""
+    """The mean loss over the queries, and the logits without a gradient (minus infinity where masked)."""
 
     loss: Tensor
-    norms: NormStatistics
+    logits_QD: Tensor
 
 
 def info_nce(
@@ -31,27 +23,26 @@ def info_nce(
     *,
     masked_QD: Tensor,
     gammas: tuple[Tensor | float, Tensor | float],
-    scale: float,
+    factor: float,
+    directions: LossDirections = "query_to_document",
 ) -> InfoNCE:
-    """InfoNCE over in-batch negatives: -log softmax_j(scale * s(q_i, d_j)) at j = i, mean over i (arXiv 1807.03748).
+    """InfoNCE over in-batch negatives: -log softmax_j(factor * s(q_i, d_j)) at j = i, mean over i (arXiv 1807.03748).
 
-    Query i's positive is document i; further documents (D > Q) are negatives of every query.
+    Query i's positive is document i; further documents (D > Q) are negatives of every query. With both directions it is
+    the mean of that and of -log softmax_i(factor * s(q_i, d_j)) at i = j over the queries of each positive d_j.
 
     Args:
         query_QH: raw query embeddings.
         document_DH: raw document embeddings.
         masked_QD: bool, True for documents that are no negatives of a query although they are not its positive.
         gammas: (gamma_q, gamma_d), the exponents of the similarity, with gradient where trained.
-        scale: what scores are multiplied by, 1 / temperature; the same for every similarity.
+        factor: what scores are multiplied by, 1 / temperature.
+        directions: whether positives are held against the other queries too.
     """
-    logits_QD = scores(query_QH, document_DH, *gammas) * scale  # float32 whatever the autocast (FlagEmbedding#1370)
+    logits_QD = scores(query_QH, document_DH, *gammas) * factor  # float32 whatever the autocast (FlagEmbedding#1370)
     logits_QD = logits_QD.masked_fill(masked_QD, -torch.inf)
     positive_Q = torch.arange(len(query_QH), device=logits_QD.device)
-    return InfoNCE(F.cross_entropy(logits_QD, positive_Q), _norm_statistics(query_QH, document_DH))
-
-
-@torch.no_grad()
-def _norm_statistics(query_QH: Tensor, document_DH: Tensor) -> NormStatistics:
-    query_Q = torch.linalg.vector_norm(query_QH.float(), dim=-1)
-    document_D = torch.linalg.vector_norm(document_DH.float(), dim=-1)
-    return NormStatistics(query_Q.mean(), query_Q.std(correction=0), document_D.mean(), document_D.std(correction=0))
+    loss = F.cross_entropy(logits_QD, positive_Q)
+    if directions == "both":
+        loss = (loss + F.cross_entropy(logits_QD[:, : len(query_QH)].T, positive_Q)) / 2
+    return InfoNCE(loss, logits_QD.detach())

@@ -5,6 +5,8 @@ import ctypes
 import gc
 from pathlib import Path
 
+import torch
+
 _CLEAR = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")
 _RESET_PEAK = "5"  # Linux: sets VmHWM back to what is resident now (man proc_pid_clear_refs)
@@ -19,12 +21,19 @@ def release_memory() -> None:
 
 def reset_peak() -> None:
     """Forget the peak so far, which in a used worker is an earlier trial's."""
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        torch.cuda.reset_peak_memory_stats()
     with contextlib.suppress(OSError):  # then the peak since the process started stands, an upper bound
         _CLEAR.write_text(_RESET_PEAK)
 
 
+def peak_memory_bytes(device: torch.device) -> int | None:
+    """The peak since `reset_peak`, in bytes: allocated on an accelerator; on a CPU, as `peak_rss_bytes`."""
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else peak_rss_bytes()
+
+
 def peak_rss_bytes() -> int | None:
-    """The peak since `reset_peak`, in bytes; None where the system does not tell."""
+    """This process's resident memory, the peak since `reset_peak`, in bytes; None where the system does not tell."""
     try:
         lines = _STATUS.read_text().splitlines()
     except OSError:

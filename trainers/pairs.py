@@ -1,9 +1,9 @@
 """Training pairs of a collection: which query goes with which document, and which texts count as the same.
 
-Suffixes: P pairs, Q queries, D documents that stand in a pair.
+Suffixes: P pairs, N negatives, Q queries, D documents that stand in a pair or as a negative.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,12 +14,16 @@ from numpy.typing import NDArray
 
 from search_spaces.specs import DataSpec
 from trainers import data_sets
-from trainers.data_sets.collection import Collection, document_text, judged_queries, strings
+from trainers.data_sets.collection import Collection, document_text, strings
+from trainers.grouped import Grouped, grouped
+from trainers.texts import ArrowTexts
+
+_ROWS_AT_ONCE = 65_536  # bounds what stands as Python objects
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrainingPairs:
-    """Pairs of a query and a document relevant to it.
+    """Pairs of a query and a document relevant to it, and hard negatives of each query.
 
     Queries with equal texts are one query here, with the relevant documents of all of them; documents with equal
     texts are one document. So "the same" means the same to the encoder, whatever the ids say.
@@ -28,41 +32,55 @@ class TrainingPairs:
         query_index: int64 [P], index of each pair's query in `query_texts`.
         document_index: int64 [P], index of its document in `document_texts`.
         query_texts: the queries, without prompts.
-        document_texts: the documents that are relevant to a query, title included.
+        document_texts: the documents that are relevant to a query, title included, then those that are only negatives.
+        negatives: of each query the documents that are its hard negatives; none is relevant to it.
+        num_blank: judgements that were left out, since the query or the document has no text.
+        num_contradicted: negatives that were left out, since their text is relevant to the query.
     """
 
     query_index: NDArray[np.int64]
     document_index: NDArray[np.int64]
-    query_texts: tuple[str, ...]
-    document_texts: tuple[str, ...]
+    query_texts: Sequence[str]
+    document_texts: Sequence[str]
+    negatives: Grouped
+    num_blank: int = 0
+    num_contradicted: int = 0
 
     def __len__(self) -> int:
         """The number of pairs."""
         return len(self.query_index)
 
     @cached_property
-    def relevant_documents(self) -> tuple[frozenset[int], ...]:
+    def relevant_documents(self) -> Grouped:
         """Of each query, the documents that are relevant to it."""
-        relevant: list[set[int]] = [set() for _ in self.query_texts]
-        for query, document in zip(self.query_index.tolist(), self.document_index.tolist(), strict=True):
-            relevant[query].add(document)
-        return tuple(frozenset(documents) for documents in relevant)
+        return grouped(self.query_index, self.document_index, len(self.query_texts))
 
 
-def load_pairs(data: DataSpec) -> TrainingPairs:
+def load_pairs(data: DataSpec, *, hard_negatives: int = 0) -> TrainingPairs:
     """The training pairs that a spec names. Raises as `data_sets.load` and `training_pairs` do."""
-    return training_pairs(data_sets.load(data.entry), data.split, relevance_threshold=data.entry.relevance_threshold)
+    threshold = data.entry.relevance_threshold
+    return training_pairs(
+        data_sets.load(data.entry), data.split, relevance_threshold=threshold, hard_negatives=hard_negatives
+    )
 
 
 def num_different_queries(data: DataSpec) -> int:
     """How many queries `load_pairs` gives: those with a relevant document, equal texts counted once."""
-    collection = data_sets.load(data.entry)
-    relevant = judged_queries(collection.qrels[data.split], data.entry.relevance_threshold)
-    return len(_rows(collection.queries, pa.chunked_array([relevant]))["text"].unique())
+    return len(load_pairs(data).query_texts)
 
 
-def training_pairs(collection: Collection, split: str, *, relevance_threshold: int) -> TrainingPairs:
+def most_negatives(data: DataSpec) -> int:
+    """How many hard negatives the query has that has most; 0 where the data has none."""
+    return int(load_pairs(data, hard_negatives=1).negatives.counts.max())
+
+
+def training_pairs(
+    collection: Collection, split: str, *, relevance_threshold: int, hard_negatives: int = 0
+) -> TrainingPairs:
     """All pairs of a split whose relevance is at least `relevance_threshold`, in an order that only content decides.
+
+    Negatives, which are there only if `hard_negatives` are asked for, are documents judged lower than that, and what
+    the collection says to be negatives.
 
     Raises:
         ValueError: the collection has no such split, or no pair in it.
@@ -71,33 +89,113 @@ def training_pairs(collection: Collection, split: str, *, relevance_threshold: i
         known = ", ".join(sorted(collection.qrels))
         raise ValueError(f"data set '{collection.name}' has no split '{split}' (it has {known})")
     qrels = collection.qrels[split]
-    qrels = qrels.filter(pc.field("relevance") >= relevance_threshold)
-    if not len(qrels):
+    relevant = qrels.filter(pc.field("relevance") >= relevance_threshold)
+    negative = _negatives(collection, split, relevance_threshold) if hard_negatives else relevant.slice(0, 0)
+    judged = pa.concat_tables([table.select(["query_id", "document_id"]) for table in (relevant, negative)])
+    query, query_texts = _ranked(collection.queries, judged["query_id"], _query_texts)
+    document, document_texts = _ranked(collection.corpus, judged["document_id"], _document_texts)
+    blank = _blank(query_texts)[query] | _blank(document_texts)[document]
+    num_documents = max(1, len(document_texts))
+    key, is_pair = query * num_documents + document, np.arange(len(query)) < len(relevant)
+    pairs = _pairs(key[is_pair & ~blank], key[~is_pair & ~blank], query_texts, document_texts, int(blank.sum()))
+    if not len(pairs):
         at_least = f"relevance of at least {relevance_threshold}"
         raise ValueError(f"split '{split}' of data set '{collection.name}' has no pair with a {at_least}")
-    documents = _rows(collection.corpus, qrels["document_id"])
-    queries = strings(_rows(collection.queries, qrels["query_id"])["text"])
-    document_texts = map(document_text, strings(documents["title"]), strings(documents["text"]))
-    # Sorted by text, so that neither the order of a file's lines nor its ids decide which batches are made.
-    return pairs_of_texts(sorted(set(zip(queries, document_texts, strict=True))))
+    return pairs
 
 
-def pairs_of_texts(pairs: Iterable[tuple[str, str]]) -> TrainingPairs:
-    """Pairs in the given order, with each different text once."""
+def pairs_of_texts(pairs: Iterable[tuple[str, str]], negatives: Iterable[tuple[str, str]] = ()) -> TrainingPairs:
+    """Pairs in the given order, with each different text once; `negatives` are of queries that stand in a pair."""
     queries: dict[str, int] = {}
     documents: dict[str, int] = {}
-    indices = [(queries.setdefault(q, len(queries)), documents.setdefault(d, len(documents))) for q, d in pairs]
-    index_P2 = np.asarray(indices, dtype=np.int64).reshape(-1, 2)
+    query_P, document_P = _numbered(pairs, queries, documents)
+    query_N, document_N = _numbered(negatives, queries, documents)
+    assert len(queries) == query_P.max(initial=-1) + 1, "every query stands in a pair"
     return TrainingPairs(
-        query_index=index_P2[:, 0].copy(),
-        document_index=index_P2[:, 1].copy(),
+        query_index=query_P,
+        document_index=document_P,
         query_texts=tuple(queries),
         document_texts=tuple(documents),
+        negatives=grouped(query_N, document_N, len(queries)),
     )
 
 
-def _rows(texts: pa.Table, ids: pa.ChunkedArray) -> pa.Table:
-    """The rows of `texts` with these ids, one for each."""
-    rows = pc.index_in(ids, value_set=texts["id"].combine_chunks())
-    assert not rows.null_count, "a checked collection has the text of every judged id"
-    return texts.take(rows)
+def _numbered(
+    pairs: Iterable[tuple[str, str]], queries: dict[str, int], documents: dict[str, int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The numbers of both sides' texts; a new text gets the next number."""
+    numbers = [(queries.setdefault(q, len(queries)), documents.setdefault(d, len(documents))) for q, d in pairs]
+    first, second = np.asarray(numbers, dtype=np.int64).reshape(-1, 2).T.copy()
+    return first, second
+
+
+def _negatives(collection: Collection, split: str, relevance_threshold: int) -> pa.Table:
+    judged = collection.qrels[split].filter(pc.field("relevance") < relevance_threshold).drop_columns("relevance")
+    return pa.concat_tables([judged, collection.negatives[split]]) if split in collection.negatives else judged
+
+
+def _ranked(
+    table: pa.Table, ids: pa.ChunkedArray, texts_of: Callable[[pa.Table], list[str]]
+) -> tuple[NDArray[np.int64], pa.LargeStringArray]:
+    """The different texts of the rows with these ids, sorted, and for each id the place of its text among them."""
+    row_P = pc.index_in(ids, value_set=table["id"].combine_chunks())
+    assert not row_P.null_count, "a checked collection has the text of every judged id"
+    used, place_P = np.unique(row_P.to_numpy(), return_inverse=True)
+    blocks = [
+        pa.array(texts_of(table.take(used[start : start + _ROWS_AT_ONCE])), pa.large_string())
+        for start in range(0, len(used), _ROWS_AT_ONCE)
+    ]
+    encoded = pa.chunked_array(blocks, pa.large_string()).combine_chunks().dictionary_encode()
+    # By bytes of UTF-8, which is the order of code points: neither the order of a file's lines nor ids decide batches.
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[encoded.indices.to_numpy()[place_P]], encoded.dictionary.take(pa.array(order))
+
+
+def _query_texts(rows: pa.Table) -> list[str]:
+    return strings(rows["text"])
+
+
+def _document_texts(rows: pa.Table) -> list[str]:
+    return list(map(document_text, strings(rows["title"]), strings(rows["text"])))
+
+
+def _blank(texts: pa.LargeStringArray) -> NDArray[np.bool_]:
+    blank: NDArray[np.bool_] = pc.equal(pc.utf8_trim_whitespace(texts), "").to_numpy(zero_copy_only=False)
+    return blank
+
+
+def _pairs(
+    pair_key: NDArray[np.int64],
+    negative_key: NDArray[np.int64],
+    query_texts: pa.LargeStringArray,
+    document_texts: pa.LargeStringArray,
+    num_blank: int,
+) -> TrainingPairs:
+    """Pairs of keys `query * number of documents + document`, each once; texts are numbered as they come up."""
+    num_documents = max(1, len(document_texts))
+    pair_key, negative_key = np.unique(pair_key), np.unique(negative_key)
+    query_P, document_P = np.divmod(pair_key, num_documents)
+    negative_key = negative_key[np.isin(negative_key // num_documents, query_P)]
+    kept_key = np.setdiff1d(negative_key, pair_key, assume_unique=True)
+    query_N, document_N = np.divmod(kept_key, num_documents)
+    used_Q = np.unique(query_P)
+    used_D = _as_they_come(np.concatenate([document_P, np.unique(document_N)]))
+    number_D = np.zeros(num_documents, dtype=np.int64)
+    number_D[used_D] = np.arange(len(used_D))
+    return TrainingPairs(
+        query_index=np.searchsorted(used_Q, query_P),
+        document_index=number_D[document_P],
+        query_texts=ArrowTexts(query_texts.take(pa.array(used_Q))),
+        document_texts=ArrowTexts(document_texts.take(pa.array(used_D))),
+        negatives=grouped(np.searchsorted(used_Q, query_N), number_D[document_N], len(used_Q)),
+        num_blank=num_blank,
+        num_contradicted=len(negative_key) - len(kept_key),
+    )
+
+
+def _as_they_come(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The different numbers, in the order in which each comes up first."""
+    different, first = np.unique(numbers, return_index=True)
+    return different[np.argsort(first)]

@@ -17,7 +17,7 @@ from results.rows import write_rows
 from results.store import LostLockError, Store
 from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.identity import probe_id
-from search_spaces.specs import ProbeSpec, to_json
+from search_spaces.specs import ProbeSpec, ScaleSpec, to_json
 from trainers.attempts import Attempt
 from trainers.batches import false_negatives
 from trainers.candidate_pools import plan_pools
@@ -26,6 +26,7 @@ from trainers.encoder import Encoder
 from trainers.fisher import Point, Pool
 from trainers.fisher_estimates import measure
 from trainers.init_regimes import start_encoder
+from trainers.matched_scale import matched
 from trainers.pairs import TrainingPairs, load_pairs
 from trainers.probe_rows import Row, probe_rows
 from trainers.provenance import provenance
@@ -72,10 +73,12 @@ def probe(spec: ProbeSpec) -> list[Row]:
     embedded, held_out = (_embedded(encoder, pairs, indices) for indices in (plan.pool_PC, plan.held_out_S))
     pools = [embedded.pool(pairs, pool_C) for pool_C in plan.pool_PC]
     subspace = shared_subspace(torch.cat([held_out.query_NH, held_out.document_NH]))
-    points = {name: _point(name, spec.scale.value) for name in PROBED}
+    scales = {name: embedded.scale(spec.scale, name) for name in PROBED}
+    points = {name: _point(name, scale.factor) for name, scale in scales.items()}
     return probe_rows(
         spec,
         measured={name: measure(pools, point, subspace.basis_HR) for name, point in points.items()},
+        scales=scales,
         subspace=subspace,
         norms=_norm_statistics("query", embedded.query_NH) | _norm_statistics("document", embedded.document_NH),
         plan=plan,
@@ -90,6 +93,17 @@ class _Embedded:
     query_NH: Tensor
     document_N: NDArray[np.int64]
     document_NH: Tensor
+
+    def scale(self, scale: ScaleSpec, similarity: str) -> ScaleSpec:
+        """The scale of a similarity: a matched one with the divisor that these texts give."""
+        found = SIMILARITIES[similarity]
+        return matched(
+            scale,
+            found.gamma_q,
+            found.gamma_d,
+            query_norms=lambda: _norms(self.query_NH),
+            document_norms=lambda: _norms(self.document_NH),
+        )
 
     def pool(self, pairs: TrainingPairs, pool_C: NDArray[np.int64]) -> Pool:
         """The pool of these pairs."""
@@ -132,9 +146,14 @@ def _point(similarity: str, scale: float) -> Point:
     return Point(gamma_q=found.gamma_q, gamma_d=found.gamma_d, scale=scale)
 
 
+def _norms(vectors_NH: Tensor) -> NDArray[np.float64]:
+    norm_N: NDArray[np.float64] = torch.linalg.vector_norm(vectors_NH.double(), dim=1).numpy()
+    return norm_N
+
+
 def _norm_statistics(side: str, vectors_NH: Tensor) -> dict[str, float]:
     """Mean, deviation (of these texts, not a sample's) and their ratio of one side's norms; each text counts once."""
-    norms_N = torch.linalg.vector_norm(vectors_NH.double(), dim=1)
-    mean, deviation = norms_N.mean().item(), norms_N.std(correction=0).item()
+    norm_N = _norms(vectors_NH)
+    mean, deviation = float(norm_N.mean()), float(norm_N.std())
     found = {f"{side}_norm_mean": mean, f"{side}_norm_std": deviation}
     return found | ({f"{side}_norm_cv": deviation / mean} if mean else {})

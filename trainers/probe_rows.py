@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 from search_spaces.identity import probe_id
-from search_spaces.specs import ProbeSpec
+from search_spaces.specs import ProbeSpec, ScaleSpec
 from trainers.candidate_pools import ProbePairs
 from trainers.fisher_estimates import BLOCKS, Compared, Measured, compare
 from trainers.jackknife import LEVEL, Estimate
@@ -14,12 +14,14 @@ from trainers.spectrum import RIDGE
 from trainers.subspace import Subspace
 
 Row = dict[str, Any]
+_SOFTMAX = ("saturated_share", "logit_std", "perplexity", "loss")
 
 
 def probe_rows(
     spec: ProbeSpec,
     *,
     measured: Mapping[str, Measured],
+    scales: Mapping[str, ScaleSpec],
     subspace: Subspace,
     norms: Mapping[str, float],
     plan: ProbePairs,
@@ -29,6 +31,7 @@ def probe_rows(
     Args:
         spec: the probe.
         measured: the two similarities that are compared, by name; differences are first - second.
+        scales: that of each similarity, with the divisor where it is matched.
         subspace: in which they were measured.
         norms: statistics of the raw embeddings' norms, by name.
         plan: which pairs were used.
@@ -38,7 +41,7 @@ def probe_rows(
     used = {"num_pools": len(plan.pool_PC), "num_queries": plan.pool_PC.size, "num_held_out": len(plan.held_out_S)}
     rows = chain(
         chain.from_iterable(_kappa_rows(first, second, *where, found) for where, found in compared.items()),
-        _softmax_rows(measured),
+        _softmax_rows(measured, scales),
         (_row("norms", statistic, value) for statistic, value in norms.items()),
         (_row("pools", statistic, value) for statistic, value in used.items()),
         _subspace_rows(subspace),
@@ -92,10 +95,11 @@ def _spectrum_rows(similarities: Sequence[str], block: str, rank: int, found: Co
             yield _row(block, statistic, value, similarity=similarity, rank=rank)
 
 
-def _softmax_rows(measured: Mapping[str, Measured]) -> Iterator[Row]:
+def _softmax_rows(measured: Mapping[str, Measured], scales: Mapping[str, ScaleSpec]) -> Iterator[Row]:
     for similarity, seen in measured.items():
-        yield _row("softmax", "share_saturated", seen.share_saturated, similarity=similarity)
-        yield _row("softmax", "loss", seen.loss, similarity=similarity)
+        shown = {"scale_divisor": scales[similarity].divisor, **{name: getattr(seen, name) for name in _SOFTMAX}}
+        for statistic, value in shown.items():
+            yield _row("softmax", statistic, value, similarity=similarity)
 
 
 def _subspace_rows(subspace: Subspace) -> Iterator[Row]:

@@ -77,6 +77,12 @@ def scores(query_QH: Tensor, document_DH: Tensor, gamma_q: Tensor | float, gamma
         return query_vectors(query_QH, gamma_q) @ search_vectors(document_DH, gamma_d).T
 
 
+def pair_scores(query_NH: Tensor, document_NH: Tensor, gamma_q: Tensor | float, gamma_d: Tensor | float) -> Tensor:
+    """Similarity of each query with the document in its row, float32 [N] whatever the autocast; as `scores` else."""
+    with torch.autocast(query_NH.device.type, enabled=False):
+        return (query_vectors(query_NH, gamma_q) * search_vectors(document_NH, gamma_d)).sum(dim=-1)
+
+
 def _divided_by_norm(vectors_NH: Tensor, gamma: Tensor | float) -> Tensor:
     with torch.autocast(vectors_NH.device.type, enabled=False):
         vectors_NH = vectors_NH.float()

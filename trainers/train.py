@@ -1,4 +1,4 @@
-"""Train one trial: pairs, planned batches, then InfoNCE steps with exact resume.
+"""Train one trial: planned batches, then steps with exact resume, validated where the spec asks for it.
 
 A killed and resumed training gives the history and checkpoint of an undisturbed one to the last bit, and so does a
 process that trained something else before; for equal threads, precision, device type and package versions.
@@ -6,55 +6,29 @@ process that trained something else before; for equal threads, precision, device
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
-from results.layout import checkpoint_prefix
 from results.store import Store
 from search_spaces.identity import trial_id as identity_of
 from search_spaces.specs import DataSpec, ScaleSpec, SimilaritySpec, TrainingSettings, TrialSpec
 from trainers.accelerators import fresh_accelerator
-from trainers.batch_tensors import tokenised_batches
-from trainers.batches import plan_batches
-from trainers.checkpoints import save_checkpoint
-from trainers.history import Report, StepNumbers, StepReport
+from trainers.adapters import with_lora
+from trainers.batch_source import BatchSource, batches_of
+from trainers.chunks import CHUNK_TOKENS, ChunkSize
+from trainers.history import Report, StepReport
 from trainers.init_regimes import start_encoder
-from trainers.memory import peak_rss_bytes, reset_peak
-from trainers.pairs import TrainingPairs, load_pairs
+from trainers.keeping import Keeper
+from trainers.matched_scale import with_divisor
+from trainers.memory import reset_peak
+from trainers.objectives import objective_of
+from trainers.optimizer import make_optimizer
 from trainers.randomness import seed_all
-from trainers.resume import CheckpointPolicy, Progress, resume_training, write_training_checkpoint
+from trainers.resume import CheckpointPolicy, Progress
 from trainers.retriever import Retriever
 from trainers.similarity import Gammas
 from trainers.stepping import Stepper
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainResult:
-    """What a training gave, besides its checkpoint.
-
-    Attributes:
-        history: one entry for each step, those of earlier attempts included.
-        wall_s: wall time of the training, loading, tokenising and checkpoints included. Of an interrupted attempt it
-            counts the time up to the checkpoint that the next one went on from: steps that were lost count once.
-        pairs_per_s: pairs over the wall time of the optimiser steps alone.
-        peak_rss_bytes: resident memory, the highest of all attempts; None where the system does not tell.
-        num_negatives: per query, duplicates of its positive counted.
-        gammas: (gamma_q, gamma_d) at the end.
-    """
-
-    history: tuple[StepNumbers, ...]
-    wall_s: float
-    pairs_per_s: float
-    peak_rss_bytes: int | None
-    num_negatives: int
-    gammas: tuple[float, float]
-
-    @property
-    def final_loss(self) -> float:
-        """The loss of the last step's batch."""
-        return self.history[-1].loss
+from trainers.train_result import TrainResult
+from trainers.validation import Validator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +43,25 @@ class Recipe:
 
     @classmethod
     def of(cls, spec: TrialSpec) -> "Recipe":
-        """Raise ValueError where `spec` does not describe a contrastive training."""
+        """Raise ValueError where `spec` does not describe a training."""
         data, similarity, scale, settings = spec.training_data, spec.similarity, spec.scale, spec.training
-        if spec.kind != "train" or spec.task != "contrastive":
-            raise ValueError(f"{spec.title}: kind '{spec.kind}' and task '{spec.task}' are no contrastive training")
+        if spec.kind != "train":
+            raise ValueError(f"{spec.title}: kind '{spec.kind}' is no training")
         if data is None or similarity is None or scale is None or spec.seed is None or settings is None:
             raise ValueError(f"{spec.title}: the spec lacks training data, similarity, scale, seed or settings")
         return cls(data=data, similarity=similarity, scale=scale, seed=spec.seed, settings=settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Training:
+    """What a training is made of, in one of its processes, and how far it had come when it was built."""
+
+    recipe: Recipe
+    batches: BatchSource
+    stepper: Stepper
+    validator: Validator
+    keeper: Keeper
+    progress: Progress
 
 
 def train(
@@ -83,7 +69,8 @@ def train(
 ) -> TrainResult:
     """Train the trial, going on from its newest training checkpoint, and publish its final checkpoint.
 
-    Whatever `report` raises ends the training; the next attempt goes on from the last training checkpoint.
+    Under a launch with several processes each of them calls this; the first alone reports and writes. Whatever `report`
+    raises ends the training; the next attempt goes on from the last training checkpoint.
 
     Args:
         spec: a trained trial with all content hashes.
@@ -98,58 +85,95 @@ def train(
     """
     begun = time.monotonic()
     reset_peak()
-    recipe, trial_id = Recipe.of(spec), identity_of(spec)
-    pairs = load_pairs(recipe.data)
-    seed_all(recipe.seed)
-    accelerator = fresh_accelerator(spec.device, recipe.settings.precision)
-    retriever = Retriever(start_encoder(spec.encoder, recipe.seed), Gammas.from_spec(recipe.similarity))
-    stepper = Stepper(accelerator, retriever, recipe.settings, recipe.scale)
-    progress = resume_training(store, trial_id, retriever, stepper.optimizer)
+    training = _build(spec, store, verify)
+    settings, keeper, progress = training.recipe.settings, training.keeper, training.progress
     begun -= progress.wall_s  # as if the earlier attempts had run just before
     saved = time.monotonic()
 
-    for batch in tokenised_batches(retriever.encoder, pairs, _plan(pairs, recipe)[progress.step :]):
-        numbers = stepper.step(progress.step + 1, batch)
-        progress = progress.after(numbers, wall_s=time.monotonic() - begun, peak_rss_bytes=peak_rss_bytes())
-        report(StepReport(trial_id=trial_id, numbers=numbers, num_steps=recipe.settings.steps))
-        is_last = progress.step == recipe.settings.steps
-        if not is_last and checkpoint_policy.is_due(progress.step, time.monotonic() - saved):
-            verify()
-            write_training_checkpoint(store, trial_id, retriever, stepper.optimizer, progress)
+    while not _is_over(progress, training):
+        numbers = training.stepper.step(progress.step + 1)
+        numbers = replace(numbers, validation_score=training.validator.score(numbers.step))
+        progress = progress.after(numbers, wall_s=time.monotonic() - begun)
+        if not training.stepper.processes.is_first:
+            continue
+        if progress.best is numbers:
+            keeper.write_best(progress)
+        report(StepReport(trial_id=keeper.trial_id, numbers=numbers, num_steps=settings.steps))
+        if checkpoint_policy.is_due(progress.step, time.monotonic() - saved) and not _is_over(progress, training):
+            keeper.write(progress)
             saved = time.monotonic()
 
-    verify()
-    _publish_checkpoint(store, trial_id, retriever, recipe)
-    return _result(progress, time.monotonic() - begun, recipe, retriever)
+    if training.stepper.processes.is_first:
+        keeper.publish(progress, training.recipe.similarity)
+    training.stepper.processes.wait_for_all()
+    return _result(progress, time.monotonic() - begun, training, spec.num_negatives)
 
 
-def _plan(pairs: TrainingPairs, recipe: Recipe) -> NDArray[np.int64]:
+def _build(spec: TrialSpec, store: Store, verify: Callable[[], None]) -> _Training:
+    recipe, execution = Recipe.of(spec), spec.execution
     settings = recipe.settings
-    return plan_batches(pairs, global_batch=settings.global_batch, steps=settings.steps, seed=recipe.seed)
-
-
-def _publish_checkpoint(store: Store, trial_id: str, retriever: Retriever, recipe: Recipe) -> None:
-    prefix = checkpoint_prefix(trial_id)
-    # One without rows is of an attempt that died before it wrote them, perhaps under other threads: history and
-    # checkpoint come from one attempt.
-    store.delete(prefix)
-    store.put_folder(
-        prefix,
-        lambda folder: save_checkpoint(
-            folder, retriever.encoder, gammas=retriever.gammas, similarity=recipe.similarity, scale=recipe.scale
-        ),
+    seed_all(recipe.seed)
+    accelerator = fresh_accelerator(execution.device, settings.precision, num_devices=execution.num_devices)
+    retriever = _starting_retriever(spec, recipe).to(accelerator.device)
+    texts_at_once = execution.chunk_size if isinstance(execution.chunk_size, int) else None
+    size = ChunkSize(tokens=CHUNK_TOKENS[accelerator.device.type], texts=texts_at_once)
+    batches = batches_of(spec.task, recipe.data, settings, recipe.seed, retriever.encoder, size)
+    optimizer = make_optimizer(retriever, settings)
+    keeper = Keeper(store=store, trial_id=identity_of(spec), retriever=retriever, optimizer=optimizer, verify=verify)
+    # The divisor of a matched scale is the starting weights', so it is found before any checkpoint is loaded, or kept.
+    progress = keeper.resume() or Progress(
+        scale=with_divisor(recipe.scale, retriever.encoder, retriever.gammas, batches, settings.precision)
+    )
+    stepper = Stepper(
+        accelerator,
+        retriever,
+        batches,
+        optimizer=optimizer,
+        objective=objective_of(spec.task, progress.scale, settings),
+        scale=progress.scale,
+        settings=settings,
+        execution=execution,
+        seed=recipe.seed,
+    )
+    validator = Validator(spec.validation, spec.task, retriever, stepper.processes, settings.precision)
+    return _Training(
+        recipe=recipe, batches=batches, stepper=stepper, validator=validator, keeper=keeper, progress=progress
     )
 
 
-def _result(progress: Progress, wall_s: float, recipe: Recipe, retriever: Retriever) -> TrainResult:
-    batch = recipe.settings.global_batch
-    steps_s = sum(batch / numbers.pairs_per_s for numbers in progress.history)
-    gamma_q, gamma_d = (gamma.item() for gamma in retriever.gammas.values())
+def _starting_retriever(spec: TrialSpec, recipe: Recipe) -> Retriever:
+    encoder, settings = start_encoder(spec.encoder, recipe.seed), recipe.settings
+    if settings.lora_rank is not None:
+        encoder = with_lora(
+            encoder,
+            rank=settings.lora_rank,
+            alpha=settings.lora_alpha,
+            dropout=settings.lora_dropout,
+            seed=recipe.seed,
+        )
+    if spec.execution.torch_compile:
+        for backbone in encoder.backbones.values():
+            backbone.compile(dynamic=True)
+    return Retriever(encoder, Gammas.from_spec(recipe.similarity))
+
+
+def _is_over(progress: Progress, training: _Training) -> bool:
+    """After the last step, or as many validations without a better score as the spec has patience for."""
+    return progress.step >= training.recipe.settings.steps or training.validator.is_out_of_patience(progress)
+
+
+def _result(progress: Progress, wall_s: float, training: _Training, num_negatives: int | None) -> TrainResult:
+    batches = training.batches
+    gamma_q, gamma_d = (gamma.item() for gamma in training.keeper.retriever.gammas.values())
     return TrainResult(
         history=tuple(progress.history),
         wall_s=wall_s,
-        pairs_per_s=batch * progress.step / steps_s,
-        peak_rss_bytes=progress.peak_rss_bytes,
-        num_negatives=batch - 1,
+        num_negatives=num_negatives,
+        num_queries=len(batches.query_texts),
+        num_documents=len(batches.document_texts),
+        num_truncated_queries=batches.num_truncated_queries,
+        num_truncated_documents=batches.num_truncated_documents,
+        scale_divisor=progress.scale.divisor,
         gammas=(gamma_q, gamma_d),
+        best_step=progress.best.step if progress.best else None,
     )

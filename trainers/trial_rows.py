@@ -5,7 +5,7 @@ from typing import Any
 from results.cells import cell_of
 from search_spaces.identity import trial_id
 from search_spaces.specs import TrialSpec, to_json
-from trainers.train import TrainResult
+from trainers.train_result import TrainResult
 
 
 def trial_row(
@@ -38,9 +38,21 @@ def _outcome(result: TrainResult | None) -> dict[str, Any]:
     return {
         "gamma_q": result.gammas[0],
         "gamma_d": result.gammas[1],
+        "scale_divisor": result.scale_divisor,
         "num_negatives": result.num_negatives,
+        "num_queries": result.num_queries,
+        "num_documents": result.num_documents,
+        "num_truncated_queries": result.num_truncated_queries,
+        "num_truncated_documents": result.num_truncated_documents,
+        "steps_done": len(result.history),
+        "best_step": result.best_step,
+        "validation_score": result.validation_score,
         "final_loss": result.final_loss,
+        **{f"start_{name}": value for name, value in vars(result.start).items()},
+        **{f"end_{name}": value for name, value in vars(result.end).items()},
         "train_wall_s": result.wall_s,
         "pairs_per_s": result.pairs_per_s,
-        "peak_rss_bytes": result.peak_rss_bytes,
+        "tokens_per_s": result.tokens_per_s,
+        "padding_share": result.padding_share,
+        "peak_memory_bytes": result.peak_memory_bytes,
     }

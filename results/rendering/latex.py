@@ -86,12 +86,12 @@ _NUMBER_SIGN = re.compile(r"(?<![\w.])([+-])(?=\d)")
 
 
 def render_fragment(table: Table, *, allow_missing: bool = False) -> str:
-    """A table environment to be input; the best of each block bold, the second underlined.
+    """A table environment to be input, without details; the best of each block bold, the second underlined.
 
     Raises:
         TableHasHolesError: it has holes, and they are not allowed.
     """
-    checked(table, allow_missing=allow_missing)
+    table = checked(table, allow_missing=allow_missing).without_details()
     numeric = [not is_text(column) for column in table.columns]
     rows = [
         {

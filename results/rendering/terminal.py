@@ -12,12 +12,12 @@ _STYLES = {"best": "bold", "second": "underline"}
 
 
 def render(table: Table, *, allow_missing: bool = False) -> Group:
-    """A rich renderable; the best of each block bold, the second underlined.
+    """A rich renderable, without details; the best of each block bold, the second underlined.
 
     Raises:
         TableHasHolesError: it has holes, and they are not allowed.
     """
-    checked(table, allow_missing=allow_missing)
+    table = checked(table, allow_missing=allow_missing).without_details()
     grid = RichTable(title=table.title, title_justify="left", title_style="bold")
     for column in table.columns:
         grid.add_column(Text(column.header), justify="left" if is_text(column) else "right")

@@ -76,5 +76,7 @@ _FORMATS: Mapping[Kind, Callable[[Any, Any, int], str]] = {
     "points": lambda value, _, decimals: _signed(value * 100, decimals),
     "percent": lambda value, _, decimals: _signed(value * 100, decimals),
     "range": _range,
+    "pair": lambda first, second, decimals: f"{_plain(first, decimals)} / {_plain(second, decimals)}",
+    "share_pair": lambda first, second, decimals: f"{_plain(first * 100, decimals)} / {_plain(second * 100, decimals)}",
     "interval": lambda low, high, decimals: f"[{_plain(low, decimals)}, {_plain(high, decimals)}]",
 }

@@ -8,7 +8,7 @@ from results.collect import Collected
 from results.fisher_check import DERIVED_REASONS, fisher_check
 from results.predictions import PREDICTORS
 from results.selection import select_trials
-from results.tables.parts import missing_lines, model_name, varying, warning_notes
+from results.tables.parts import missing_lines, model_name, scale_note, softmax_columns, varying, warning_notes
 from results.tables.table import Column, Table, TableOptions
 
 _NOT_RUN = "not run"
@@ -52,6 +52,7 @@ def _columns(rows: pl.DataFrame, collected: Collected) -> tuple[Column, ...]:
         Column(key="dnorm_min", upper="dnorm_max", header=f"{statistic} dnorm", kind="range"),
         Column(key="difference_min", upper="difference_max", header="difference", kind="range", decimals=3),
         Column(key="low", upper="high", header="interval", kind="interval", decimals=3),
+        *softmax_columns(rows, "qnorm", "dnorm", "qnorm / dnorm"),
         Column(key="call", header="call"),
         Column(key="qnorm_score", header=f"{_measure(collected)} qnorm", kind="score"),
         Column(key="dnorm_score", header=f"{_measure(collected)} dnorm", kind="score"),
@@ -76,8 +77,14 @@ def _notes(rows: pl.DataFrame, collected: Collected) -> Iterator[str]:
     )
     groups = ", ".join(collected.record.primary_groups)
     yield f"Winner: the higher unweighted mean over {groups} (the sweep file's primary groups), seeds averaged, x 100."
-    data, scale = (", ".join(rows[name].unique().sort()) for name in ("training_data", "scale"))
-    yield f"Trained on {data}, scale {scale}."
+    data, scales = (rows[name].unique().sort().to_list() for name in ("training_data", "scale"))
+    yield f"Trained on {', '.join(data)}, scale {' or '.join(scales)}."
+    yield from scale_note(scales)
+    if softmax_columns(rows, "qnorm", "dnorm", ""):
+        yield (
+            "Saturated: the probe's queries whose likeliest candidate has a probability above 0.99; perplexity and "
+            "deviation of a query's logits over its candidates. Means over the queries, before training."
+        )
     not_run = rows.filter(pl.col("verdict") == _NOT_RUN)
     if not_run.height:
         yield "Not run: the sweep trains only one side, or none, in that cell."
@@ -92,8 +99,9 @@ def _holes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> I
     probes = {item.title: str(item) for item in collected.missing if item.kind == "probe"}
     for row in rows.iter_rows(named=True):
         seed = "" if row["seed"] is None else f"/s{row['seed']}"
-        title = f"probe {row['model']}/{row['init_regime']}{seed}"
+        scale = f"/{row['scale']}" if row["scale"].startswith("matched") else ""  # as probes are titled
+        title = f"probe {row['model']}/{row['init_regime']}{scale}{seed}"
         if row["call"] is None:
             yield probes.get(title, f"{title}: {row['reason']}")
         elif row["verdict"] is None and row["reason"] not in DERIVED_REASONS:
-            yield f"{row['model']}/{row['regime']}: {row['reason']}"
+            yield f"{row['model']}/{row['regime']}{scale}: {row['reason']}"

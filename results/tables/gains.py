@@ -5,10 +5,13 @@ from collections.abc import Iterator
 import polars as pl
 
 from results.collect import Collected
-from results.gains import CELL, DERIVED_REASONS, gains, start_similarity
+from results.gains import DERIVED_REASONS, gains, start_similarity
 from results.selection import select_trials
-from results.tables.parts import missing_lines, model_name, varying, warning_notes
+from results.tables.parts import missing_lines, model_name, scale_note, softmax_columns, varying, warning_notes
 from results.tables.table import Column, Table, TableOptions
+
+
+_BLOCK = ("task", "model", "init_regime", "scale", "group", "measure")
 
 
 def build(collected: Collected, options: TableOptions) -> Table:
@@ -26,7 +29,7 @@ def build(collected: Collected, options: TableOptions) -> Table:
         columns=_columns(rows),
         rows=rows,
         notes=(*_notes(rows, collected, options), *warning_notes(collected)),
-        block=tuple(CELL),
+        block=_BLOCK,
         rank="rank",
         holes=tuple(_holes(rows, collected, options)),
     )
@@ -38,6 +41,7 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
         *varying(rows, (Column(key="task", header="task"),)),
         Column(key="model", header="model"),
         Column(key="init_regime", header="init regime"),
+        *varying(rows, (Column(key="scale", header="scale"),)),
         Column(key="group", header="group"),
         *varying(rows, (Column(key="measure", header="measure"),)),
         Column(key="label", header="similarity"),
@@ -45,6 +49,7 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
         Column(key="gain", header="gain", kind="points"),
         Column(key="gain_ratio", header="gain (%)", kind="percent", decimals=1),
         Column(key="untrained_score", header="untrained", kind="score"),
+        *softmax_columns(rows, "start", "end", "start / end"),
         Column(key="num_seeds", header="seeds", kind="count"),
     )
 
@@ -52,8 +57,9 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
 def _notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> Iterator[str]:
     baseline = options.baseline
     trained = rows.filter(pl.col("kind") == "train")
-    data, scale = (", ".join(trained[name].unique().sort()) for name in ("training_data", "scale"))
-    yield f"Trained on {data}, scale {scale}. Scores are times 100."
+    data, scales = (trained[name].unique().sort().to_list() for name in ("training_data", "scale"))
+    yield f"Trained on {', '.join(data)}, scale {' or '.join(scales)}. Scores are times 100."
+    yield from scale_note(scales)
     groups = rows["group"].unique(maintain_order=True)
     members = {group: [e.data_set for e in collected.record.evaluations if group in e.groups] for group in groups}
     described = "; ".join(f"{group}: {', '.join(names)}" for group, names in members.items())
@@ -62,7 +68,7 @@ def _notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> I
         f"{described}."
     )
     yield (
-        f"Gain: points against {baseline} of the same model, regime and seeds; in percent as ratio_of_means, the "
+        f"Gain: points against {baseline} of the same model, regime, scale and seeds; in percent as ratio_of_means, the "
         "change of the group's average relative to the baseline's average."
     )
     trained_starts = {name: start_similarity(name) for name in trained["similarity"].unique().sort()}
@@ -71,9 +77,16 @@ def _notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> I
         "Untrained: the checkpoint before training, scored with the row's own similarity"
         f"{' (' + '; '.join(own) + ')' if own else ''}; as a row of its own, scored with {start_similarity(baseline)}."
     )
+    if softmax_columns(rows, "start", "end", ""):
+        yield (
+            "Saturated: queries of a training batch whose likeliest candidate has a probability above 0.99; perplexity "
+            "and deviation of a query's logits over its candidates. Means over the queries of the first step, and of "
+            "the last 10; an untrained checkpoint has none."
+        )
     # What no further run of this sweep would bring is no hole: a dash with its reason.
     for row in rows.filter(~pl.col("reason").is_in(DERIVED_REASONS)).iter_rows(named=True):
-        yield f"Dash in {row['model']}/{row['init_regime']}/{row['label']} on {row['group']}: {row['reason']}."
+        at = f" at {row['scale']}" if len(scales) > 1 else ""
+        yield f"Dash in {row['model']}/{row['init_regime']}/{row['label']}{at} on {row['group']}: {row['reason']}."
     if trained["num_seeds"].max() == 1:
         yield "One seed: nothing here says how far another seed would move a number."
 

@@ -1,6 +1,7 @@
 """What several tables share: names of models and regimes, columns shown only where they vary, holes of trials."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import polars as pl
 
@@ -18,6 +19,33 @@ def model_name() -> pl.Expr:
 def varying(rows: pl.DataFrame, columns: tuple[Column, ...]) -> tuple[Column, ...]:
     """Those of `columns` that hold more than one value: what is the same in every row stands in a note."""
     return tuple(column for column in columns if rows[column.key].drop_nulls().n_unique() > 1)
+
+
+def softmax_columns(rows: pl.DataFrame, first: str, second: str, shown: str) -> tuple[Column, ...]:
+    """How sharp the softmax was, in two columns of `rows` for each statistic; those of which some row has a number.
+
+    `first` and `second` are the columns' prefixes, and `shown` says what they are.
+    """
+
+    def column(statistic: str, header: str, **more: Any) -> Column:
+        return Column(key=f"{first}_{statistic}", upper=f"{second}_{statistic}", header=f"{header} {shown}", **more)
+
+    columns = (
+        column("saturated_share", "saturated (%)", kind="share_pair", decimals=0),
+        column("perplexity", "perplexity", kind="pair", detail=True),
+        column("logit_std", "logit dev.", kind="pair", detail=True),
+    )
+    return tuple(c for c in columns if rows[c.key].drop_nulls().len())
+
+
+def scale_note(scales: Sequence[str]) -> Iterator[str]:
+    """What a matched scale is, where there is one."""
+    for scale in scales:
+        if scale.startswith("matched"):
+            yield (
+                f"Scale {scale}: as {scale.replace('matched', 'fixed')} with scores divided, once before training, by "
+                "mean |q|^(1-gamma_q) * mean |d|^(1-gamma_d) of the starting encoder, so that logits start alike."
+            )
 
 
 def missing_lines(collected: Collected, chosen: pl.DataFrame, kinds: Collection[MissingKind]) -> Iterator[str]:

@@ -1,12 +1,12 @@
 """What a table is: typed columns over a frame of raw values, notes for the reader, and the holes it has."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import polars as pl
 
-Kind = Literal["text", "count", "score", "points", "percent", "range", "interval"]
+Kind = Literal["text", "count", "score", "points", "percent", "range", "interval", "pair", "share_pair"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,8 +14,10 @@ class Column:
     """A shown column of `Table.rows`.
 
     `kind` says how raw values print: 'score' (0 to 1) times 100; 'points' (a difference of scores) times 100 with
-    sign; 'percent' (a ratio) times 100 with sign; 'range' and 'interval' as they are, from `key` to `upper`.
-    A `ranked` column marks the best and the second row of each block, as `Table.rank` orders them.
+    sign; 'percent' (a ratio) times 100 with sign; 'range' and 'interval' as they are, from `key` to `upper`; 'pair' the
+    two of them side by side, 'share_pair' (0 to 1) times 100.
+    A `ranked` column marks the best and the second row of each block, as `Table.rank` orders them. A `detail` is left
+    away where there is little room: on a terminal and in LaTeX.
     """
 
     key: str
@@ -24,6 +26,7 @@ class Column:
     decimals: int = 2
     upper: str | None = None
     ranked: bool = False
+    detail: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +45,10 @@ class Table:
     block: tuple[str, ...] = ()
     rank: str | None = None
     holes: tuple[str, ...] = ()
+
+    def without_details(self) -> "Table":
+        """The table as it is shown where there is little room."""
+        return replace(self, columns=tuple(column for column in self.columns if not column.detail))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,38 +1,67 @@
-"""Where weights and data come from: `hf:ORG/NAME@REVISION`, `path:FOLDER`, `package:MODULE[/PATH]`, `python:stdlib`."""
+"""Where weights and data come from.
+
+`hf:ORG/NAME@REVISION`, `path:FOLDER`, `package:MODULE[/PATH]`, `trial:SWEEP_FOLDER/TRIAL_ID`, `python:stdlib`.
+"""
 
 import re
 from dataclasses import dataclass
 from typing import Literal
 
-Scheme = Literal["hf", "path", "package", "python"]
-SCHEMES: tuple[Scheme, ...] = ("hf", "path", "package", "python")
+Scheme = Literal["hf", "path", "package", "python", "trial"]
+SCHEMES: tuple[Scheme, ...] = ("hf", "path", "package", "python", "trial")
+UNPINNED = "unpinned"
 _REVISION = re.compile(r"[0-9a-f]{40}")
+_TRIAL_ID = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A parsed source. `location` is the hub id, the folder, the file in a package, or 'stdlib'."""
+    """A parsed source. `location` is the hub id, the folder, the file in a package, or 'stdlib'.
+
+    A hub id has a `revision`, unless its entry says that it is unpinned; a trial has its sweep folder and its id.
+    """
 
     scheme: Scheme
     location: str
     revision: str | None = None
+    trial_id: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.scheme}:{self.location}" + (f"@{self.revision}" if self.revision else "")
+        if self.scheme == "hf":
+            return f"hf:{self.location}@{self.revision or UNPINNED}"
+        return f"{self.scheme}:{self.location}" + (f"/{self.trial_id}" if self.trial_id else "")
 
 
 def parse_source(text: str) -> Source:
     """Parse a source.
 
     Raises:
-        ValueError: no known scheme, an empty location, or a hub id without a pinned (40 hex digits) revision.
+        ValueError: no known scheme, an empty location, a hub id without a pinned (40 hex digits) revision, or a trial
+            without its identity.
     """
     scheme, _, rest = text.partition(":")
     if scheme not in SCHEMES or not rest:
-        raise ValueError(f"'{text}' is not a source (write hf:ORG/NAME@REVISION, path:FOLDER or package:MODULE/PATH)")
-    if scheme != "hf":
-        return Source(scheme=scheme, location=rest)
+        forms = "hf:ORG/NAME@REVISION, path:FOLDER, package:MODULE/PATH or trial:SWEEP_FOLDER/TRIAL_ID"
+        raise ValueError(f"'{text}' is not a source (write {forms})")
+    if scheme == "hf":
+        return _hub(text, rest)
+    if scheme == "trial":
+        return _trial(text, rest)
+    return Source(scheme=scheme, location=rest)
+
+
+def _hub(text: str, rest: str) -> Source:
     location, _, revision = rest.partition("@")
+    if revision == UNPINNED:
+        return Source(scheme="hf", location=location)
     if not _REVISION.fullmatch(revision):
         raise ValueError(f"'{text}' has no pinned revision (write hf:{location}@ and the commit's 40 hex digits)")
     return Source(scheme="hf", location=location, revision=revision)
+
+
+def _trial(text: str, rest: str) -> Source:
+    folder, _, trial_id = rest.rpartition("/")
+    if not folder or not _TRIAL_ID.fullmatch(trial_id):
+        form = "trial:SWEEP_FOLDER/TRIAL_ID, with the 16 hex digits that `densesweep status` lists"
+        raise ValueError(f"'{text}' names no trial (write {form})")
+    return Source(scheme="trial", location=folder, trial_id=trial_id)

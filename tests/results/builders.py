@@ -17,13 +17,14 @@ from results.layout import (
     probe_rows,
     spec_key,
     status_key,
+    sts_rows,
     to_bytes,
     trial_prefix,
     trial_rows,
 )
 from results.rows import write_rows
 from results.store import Store
-from search_spaces.catalogue.data_sets import DataSet
+from search_spaces.catalogue.data_sets import SPEARMAN, DataSet
 from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.identity import evaluation_id, probe_id, trial_id
 from search_spaces.specs import (
@@ -65,14 +66,24 @@ def encoder_spec(family="minilm", layers=3, init_regime="finetune", max_query_le
     )
 
 
-def trained(similarity, *, seed=0, data="attack", scale=20.0, learning_rate=1e-4, weight_decay=0.01, **encoder):
+def trained(
+    similarity,
+    *,
+    seed=0,
+    data="attack",
+    scale=20.0,
+    scale_mode="fixed",
+    learning_rate=1e-4,
+    weight_decay=0.01,
+    **encoder,
+):
     return TrialSpec(
         kind="train",
         task="contrastive",
         training_data=data_spec(data),
         encoder=encoder_spec(**encoder),
         similarity=similarity_spec(similarity),
-        scale=ScaleSpec(mode="fixed", value=scale),
+        scale=ScaleSpec(mode=scale_mode, value=scale),
         seed=seed,
         training=TrainingSettings(steps=15, global_batch=32, learning_rate=learning_rate, weight_decay=weight_decay),
     )
@@ -91,13 +102,13 @@ def untrained(*, seed=None, **encoder):
     )
 
 
-def probe(*, seed=None, data="attack", scale=20.0, **encoder):
+def probe(*, seed=None, data="attack", scale=20.0, scale_mode="fixed", **encoder):
     return ProbeSpec(
         task="contrastive",
         encoder=encoder_spec(**encoder),
         seed=seed,
         training_data=data_spec(data),
-        scale=ScaleSpec(mode="fixed", value=scale),
+        scale=ScaleSpec(mode=scale_mode, value=scale),
         num_queries=8,
         candidates_per_query=4,
     )
@@ -110,8 +121,11 @@ def similarity_spec(name):
 
 def evaluation_spec(planned, *, measures=None, score_similarities="own"):
     """What the planner leaves beside each trial for a planned evaluation."""
-    measures = measures or (planned.main_measure, "R@100")
-    entry = DataSet(name=planned.data_set, source=f"path:{planned.data_set}", measures=measures)
+    if planned.main_measure == SPEARMAN:
+        entry = DataSet(name=planned.data_set, source=f"path:{planned.data_set}", reader="sts", score_range=(0, 1))
+    else:
+        measures = measures or (planned.main_measure, "R@100")
+        entry = DataSet(name=planned.data_set, source=f"path:{planned.data_set}", measures=measures)
     data = DataSpec(entry=entry, split=planned.split, content_hash=planned.data_hash, num_pairs=100)
     return EvaluationSpec(data=data, score_similarities=score_similarities)
 
@@ -166,17 +180,45 @@ class SweepFolder:
         specs = [evaluation_spec(planned, **changes) for planned in self.evaluations]
         self.store.write(evaluations_key(trial), evaluations_to_bytes(specs))
 
-    def add_trial(self, spec, score: Score, *, packages: Mapping[str, str] | None = None):
-        """Write a trial with its evaluations; data sets for which `score` gives None are left out."""
+    def add_trial(self, spec, score: Score, *, packages: Mapping[str, str] | None = None, **columns):
+        """Write a trial with its evaluations; data sets for which `score` gives None are left out.
+
+        `columns` are further ones of its own row.
+        """
         key = self.plan_trial(spec, status=Status(state="finished", started_at="2026-01-01T00:00:00+00:00"))
         provenance = json.dumps({"packages": packages or {"torch": "2.13.0"}})
-        write_rows(self.store, trial_rows(key), "trials", [trial_row(spec, provenance)])
+        write_rows(self.store, trial_rows(key), "trials", [trial_row(spec, provenance) | columns])
         for planned in self.evaluations:
             for scored_with in [spec.similarity.name] if spec.similarity else FIXED:
                 values = score(planned.data_set, scored_with)
-                if values is not None:
+                if values is None:
+                    continue
+                if planned.main_measure == SPEARMAN:
+                    self.write_pairs(key, planned, scored_with, list(values), provenance_json=provenance)
+                else:
                     self.write_evaluation(key, planned, scored_with, list(values), provenance_json=provenance)
         return key
+
+    def write_pairs(self, trial, planned, scored_with, orders, *, provenance_json=None):
+        """Scored pairs p0, p1, ...: `orders` are the scores of both orders; the ratings rise from 0 to 1."""
+        checkpoint = f"checkpoint-{trial}"
+        rows = [
+            {
+                "checkpoint_hash": checkpoint,
+                "data_set": planned.data_set,
+                "data_hash": planned.data_hash,
+                "split": planned.split,
+                "score_similarity": scored_with,
+                "pair_id": f"p{index}",
+                "order": order,
+                "score": float(score),
+                "gold": index / (len(scores) - 1),
+            }
+            for order, scores in zip(("forward", "swapped"), orders, strict=True)
+            for index, score in enumerate(scores)
+        ]
+        key = sts_rows(evaluation_id(checkpoint, evaluation_spec(planned), similarity_spec(scored_with)))
+        write_rows(self.store, key, "sts", rows, provenance_json=provenance_json)
 
     def write_evaluation(self, trial, planned, scored_with, values, *, provenance_json=None):
         checkpoint = f"checkpoint-{trial}"
@@ -198,12 +240,16 @@ class SweepFolder:
         key = per_query_rows(evaluation_id(checkpoint, evaluation_spec(planned), similarity_spec(scored_with)))
         write_rows(self.store, key, "per_query", rows, provenance_json=provenance_json)
 
-    def add_probe(self, spec, differences, *, half_width=0.05, qnorm=2.0, provenance_json=None):
-        """Write a probe: `differences` of log10 kappa (qnorm - dnorm) by rank; None plans it only."""
+    def add_probe(self, spec, differences, *, half_width=0.05, qnorm=2.0, softmax=None, provenance_json=None):
+        """Write a probe: `differences` of log10 kappa (qnorm - dnorm) by rank; None plans it only.
+
+        `softmax` are statistics of both sides, by name.
+        """
         key = probe_id(spec)
         self.probes.append(PlannedTrial(trial_id=key, title=spec.title))
         if differences is not None:
             rows = [row for rank, d in differences.items() for row in probe_rows_of(spec, rank, qnorm, d, half_width)]
+            rows += softmax_rows_of(rows[0], softmax or {})
             write_rows(self.store, probe_rows(key), "probes", rows, provenance_json=provenance_json)
         return key
 
@@ -265,6 +311,13 @@ def probe_rows_of(spec, rank, qnorm, difference, half_width):
     yield {**cell, "similarity": "qnorm-dnorm", "value": difference, "low": low, "high": high, "level": 0.95}
 
 
+def softmax_rows_of(row, softmax):
+    cell = row | {"block": "softmax", "rank": None}
+    for statistic, values in softmax.items():
+        for similarity, value in zip(("qnorm", "dnorm"), values, strict=True):
+            yield cell | {"similarity": similarity, "statistic": statistic, "value": value}
+
+
 # The folder of the golden files. Scores by (similarity) on attack, pydoc_small; query values are score -/+ 0.1.
 FINETUNE = {
     "cosine": (0.50, 0.30),
@@ -277,10 +330,23 @@ RANDOM = {"cosine": (0.20, 0.12), "dot": (0.15, 0.11), "qnorm": (0.12, 0.10), "d
 UNTRAINED = (0.40, 0.25)
 
 
+# Scores of five pairs in both orders: rho is 1 in order, 0.9 with two neighbours swapped, 0.6 with three turned round.
+PAIRS = {
+    "cosine": ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5]),
+    "dot": ([2, 1, 3, 4, 5], [2, 1, 3, 4, 5]),
+    "qnorm": ([3, 2, 1, 4, 5], [2, 1, 3, 4, 5]),
+    "dnorm": ([2, 1, 3, 4, 5], [3, 2, 1, 4, 5]),
+    "learnable": ([1, 2, 3, 5, 4], [1, 2, 3, 4, 5]),
+    "half": ([1, 2, 3, 5, 4], [1, 2, 3, 5, 4]),
+}
+
+
 def two_queries(scores):
     """Two queries around each data set's score; documents' norms lower an untrained checkpoint by 0.05."""
 
     def score(data_set, scored_with):
+        if data_set == "stsb":
+            return PAIRS[scored_with]
         value = scores[0] if data_set == "attack" else scores[1]
         return [value - 0.1, value + 0.1]
 
@@ -289,6 +355,8 @@ def two_queries(scores):
 
 def untrained_queries(scores):
     def score(data_set, scored_with):
+        if data_set == "stsb":
+            return PAIRS["dot"]
         less = 0.05 if SIMILARITIES[scored_with].gamma_d == 0 else 0.0
         return [value - less for value in two_queries(scores)(data_set, scored_with)]
 
@@ -297,9 +365,8 @@ def untrained_queries(scores):
 
 def small_sweep(store):
     """Three regimes, one seed: fine-tuned and random with all sides, from_base with cosine and qnorm only."""
-    folder = SweepFolder(
-        store=store, evaluations=(evaluation("attack", "in_domain"), evaluation("pydoc_small", "out_of_domain"))
-    )
+    retrieval = (evaluation("attack", "in_domain"), evaluation("pydoc_small", "out_of_domain"))
+    folder = SweepFolder(store=store, evaluations=(*retrieval, evaluation("stsb", "sts", main_measure=SPEARMAN)))
     for similarity, scores in FINETUNE.items():
         folder.add_trial(trained(similarity), two_queries(scores))
     for similarity, scores in RANDOM.items():

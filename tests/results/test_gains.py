@@ -239,13 +239,53 @@ def test_two_training_data_sets_are_not_pooled_unless_asked_for(folder):
     assert pooled["untrained_score"] == pytest.approx(0.35)
 
 
-def test_two_scales_are_not_pooled_unless_asked_for(folder):
-    add_all(folder, ["cosine"], scale=20.0)
-    add_all(folder, ["cosine"], scale=50.0)
-    with pytest.raises(SelectionError, match=r"fixed\(20\) and fixed\(50\).*--where scale_value=20\).*--pool"):
-        gains_of(folder)
-    assert set(gains_of(folder, where={"scale_value": "50"}).drop_nulls("scale")["scale"]) == {"fixed(50)"}
-    assert set(gains_of(folder, pool=True).drop_nulls("scale")["scale"]) == {"fixed(20) + fixed(50)"}
+SCALES = {"fixed(20)": (0.4, 0.5), "fixed(50)": (0.3, 0.6), "matched(20)": (0.6, 0.6)}  # cosine, qnorm on attack
+
+
+@pytest.mark.parametrize("pool", [False, True])
+def test_scales_are_never_mixed_in_one_gain(folder, pool):
+    for scale, scores in SCALES.items():
+        mode, value = scale[:-1].split("(")
+        for similarity, score in zip(("cosine", "qnorm"), scores, strict=True):
+            spec = trained(similarity, scale=float(value), scale_mode=mode)
+            folder.add_trial(spec, two_queries((score, 0.3)))
+    folder.add_trial(untrained(), untrained_queries((0.4, 0.2)))
+    frame = gains_of(folder, pool=pool).filter(pl.col("group") == IN)
+    assert frame["scale"].unique(maintain_order=True).to_list() == list(SCALES)
+    for scale, (cosine, qnorm) in SCALES.items():
+        found = row(frame, similarity="qnorm", kind="train", scale=scale)
+        assert found["gain"] == pytest.approx(qnorm - cosine)
+        assert found["baseline_score"] == pytest.approx(cosine)
+        assert found["untrained_score"] == pytest.approx(0.35)
+        assert (found["rank"], found["reason"]) == (1, None)
+        beside = row(frame, similarity="cosine", kind="untrained", scale=scale)
+        assert beside["gain"] == pytest.approx(0.4 - cosine)
+    assert frame.height == len(SCALES) * (2 + 5)
+    for where in ({"scale_mode": "matched"}, {"scale_value": "50"}):
+        chosen = gains_of(folder, where=where, pool=pool)
+        assert chosen["scale"].unique().to_list() == ["matched(20)" if "scale_mode" in where else "fixed(50)"]
+
+
+def test_a_baseline_at_another_scale_is_no_baseline(folder):
+    add_all(folder, ["cosine", "qnorm"])
+    add_all(folder, ["qnorm"], scale_mode="matched")
+    folder.add_trial(untrained(), untrained_queries((0.4, 0.2)))
+    found = row(gains_of(folder), similarity="qnorm", kind="train", group=IN, scale="matched(20)")
+    assert (found["gain"], found["reason"]) == (None, "the sweep trains no cosine here")
+
+
+def test_softmax_numbers_are_means_over_seeds_and_none_of_a_trial_that_is_missing(folder):
+    for seed, saturated in ((0, 0.5), (1, 0.7)):
+        softmax = {"start_saturated_share": saturated, "end_perplexity": 4.0 * saturated}
+        folder.add_trial(trained("dot", seed=seed), two_queries((0.5, 0.3)), **softmax)
+        folder.add_trial(trained("cosine", seed=seed), two_queries((0.5, 0.3)), **softmax)
+    folder.plan_trial(trained("cosine", seed=2))
+    frame = gains_of(folder)
+    dot = row(frame, similarity="dot", kind="train", group=IN)
+    assert (dot["start_saturated_share"], dot["end_perplexity"]) == (pytest.approx(0.6), pytest.approx(2.4))
+    assert dot["end_logit_std"] is None
+    cosine = row(frame, similarity="cosine", kind="train", group=IN)
+    assert cosine["start_saturated_share"] is None
 
 
 def test_a_hyperparameter_axis_is_not_averaged_as_if_it_were_seeds(folder):
@@ -294,10 +334,10 @@ def test_whole_and_cut_models_are_apart(folder):
 
 
 def test_groups_of_unlike_measures_are_refused(tmp_path):
-    evaluations = (evaluation("nq", "mixed"), evaluation("stsb", "mixed", main_measure="Spearman"))
+    evaluations = (evaluation("nq", "mixed"), evaluation("msmarco_dev", "mixed", main_measure="RR@10"))
     folder = SweepFolder(store=open_store(str(tmp_path)), evaluations=evaluations)
     add_all(folder, ["cosine"])
-    with pytest.raises(MixedMeasuresError, match=r"'mixed'.*Spearman, nDCG@10"):
+    with pytest.raises(MixedMeasuresError, match=r"'mixed'.*RR@10, nDCG@10"):
         gains_of(folder)
 
 

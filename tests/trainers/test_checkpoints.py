@@ -20,7 +20,7 @@ SCALE = ScaleSpec(mode="fixed", value=20.0)
 
 def embed(encoder, texts, side):
     with torch.inference_mode():
-        return encoder(*encoder.pad(encoder.tokenise(texts, side))).numpy()
+        return encoder(*encoder.pad(encoder.tokenise(texts, side)), side).numpy()
 
 
 def save(folder, encoder, similarity=COSINE):
@@ -107,7 +107,7 @@ def test_the_hash_changes_with_weights_prompts_and_similarity(minilm, tmp_path):
     hashes.append(checkpoint_hash(save(tmp_path / "2", encoder)))
     encoder.spec = minilm
     with torch.no_grad():
-        encoder.backbone.embeddings.word_embeddings.weight[5, 5] += 1e-6
+        encoder.backbones["shared"].embeddings.word_embeddings.weight[5, 5] += 1e-6
     hashes.append(checkpoint_hash(save(tmp_path / "3", encoder)))
     assert len(set(hashes)) == 4
 
@@ -140,3 +140,43 @@ def test_another_versions_record_is_refused(minilm, tmp_path):
     (tmp_path / RECORD).write_text(json.dumps({**record, "format_version": 99}))
     with pytest.raises(InputError, match="format version 99, where 1 is read"):
         load_checkpoint(tmp_path)
+
+
+_OWN_CODE = """
+from transformers import BertConfig, BertModel
+
+class OwnConfig(BertConfig):
+    model_type = "own"
+
+class OwnModel(BertModel):
+    config_class = OwnConfig
+    def forward(self, *args, **kwargs):
+        found = super().forward(*args, **kwargs)
+        found.last_hidden_state = found.last_hidden_state * 2
+        return found
+"""
+
+
+@pytest.mark.parametrize("towers", ["shared", "separate"])
+def test_a_model_with_code_of_its_own_comes_back_where_that_is_allowed(
+    towers, tiny_bert, make_spec, texts, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    shutil.copytree(tiny_bert, tmp_path / "own")
+    config = json.loads((tiny_bert / "config.json").read_text())
+    config |= {"model_type": "own", "auto_map": {"AutoConfig": "own.OwnConfig", "AutoModel": "own.OwnModel"}}
+    (tmp_path / "own" / "config.json").write_text(json.dumps(config))
+    (tmp_path / "own" / "own.py").write_text(_OWN_CODE)
+    spec = make_spec(tmp_path / "own", towers=towers)
+    encoder = start_encoder(replace(spec, weights=replace(spec.weights, remote_code=True)), None)
+    plain = start_encoder(make_spec(tiny_bert), None)
+    save(tmp_path / "saved", encoder)
+    loaded = load_checkpoint(tmp_path / "saved").encoder
+    for side in ("query", "document"):
+        assert np.array_equal(embed(loaded, texts, side), embed(encoder, texts, side))
+        assert np.array_equal(embed(loaded, texts, side), 2 * embed(plain, texts, side))
+    record = json.loads((tmp_path / "saved" / RECORD).read_text())
+    record["encoder"]["weights"]["remote_code"] = False
+    (tmp_path / "saved" / RECORD).write_text(json.dumps(record))
+    with pytest.raises(InputError):
+        load_checkpoint(tmp_path / "saved")

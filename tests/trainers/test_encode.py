@@ -25,7 +25,7 @@ def test_each_text_is_encoded_as_if_alone_and_stands_in_its_place(any_spec) -> N
     assert together.shape == (32, encoder.hidden_size)
     assert together.dtype == np.float32
     with torch.inference_mode():
-        alone = [encoder(*encoder.pad(encoder.tokenise([text], "document")))[0].numpy() for text in texts]
+        alone = [encoder(*encoder.pad(encoder.tokenise([text], "document")), "document")[0].numpy() for text in texts]
     scale = np.abs(together).max()
     np.testing.assert_allclose(together, alone, atol=2e-5 * scale, rtol=0)
     assert np.abs(together[0] - together[1]).max() > 1e-2 * scale  # the tolerance tells texts apart

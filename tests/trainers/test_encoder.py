@@ -12,7 +12,7 @@ from trainers.init_regimes import start_encoder
 
 def embed(encoder, texts, side="query"):
     with torch.inference_mode():
-        return encoder(*encoder.pad(encoder.tokenise(texts, side))).numpy()
+        return encoder(*encoder.pad(encoder.tokenise(texts, side)), side).numpy()
 
 
 def test_a_text_has_one_embedding_alone_in_a_batch_and_padded_left_or_right(any_spec, texts):
@@ -26,8 +26,9 @@ def test_a_text_has_one_embedding_alone_in_a_batch_and_padded_left_or_right(any_
     assert left_mask_BT[:, -1].all()
     assert not left_mask_BT[:, 0].all()
     with torch.inference_mode():
-        alone = torch.cat([encoder(*encoder.pad([text_ids])) for text_ids in ids])
-        right, left = encoder(right_ids_BT, right_mask_BT), encoder(left_ids_BT, left_mask_BT)
+        alone = torch.cat([encoder(*encoder.pad([text_ids]), "document") for text_ids in ids])
+        right = encoder(right_ids_BT, right_mask_BT, "document")
+        left = encoder(left_ids_BT, left_mask_BT, "document")
     torch.testing.assert_close(right, alone, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(left, alone, rtol=1e-4, atol=1e-5)
 
@@ -65,7 +66,7 @@ def test_eos_is_appended_once_and_never_cut_off(name, make_spec, request):
     encoder = start_encoder(spec, None)
     eos = encoder.tokenizer.eos_token_id
     short, long, empty = encoder.tokenise(["ab", "a long text " * 20, ""], "document")
-    again = Encoder(encoder.backbone, encoder.tokenizer, spec)  # prepares the same tokenizer a second time
+    again = Encoder(dict(encoder.backbones), encoder.tokenizer, spec)  # prepares the same tokenizer a second time
     assert short.count(eos) == 1
     assert len(long) == 10
     assert [ids[-1] for ids in (short, long, empty)] == [eos] * 3
@@ -114,7 +115,7 @@ def test_pad_fills_on_the_right():
 def test_what_is_trained_has_a_gradient(any_spec, texts):
     """A parameter without one (BERT's own pooler) would stop training on several devices."""
     encoder = start_encoder(any_spec, None)
-    encoder(*encoder.pad(encoder.tokenise(texts, "query"))).sum().backward()
+    encoder(*encoder.pad(encoder.tokenise(texts, "query")), "query").sum().backward()
     lost = [name for name, p in encoder.named_parameters() if p.requires_grad and p.grad is None]
     assert lost == []
 

@@ -317,7 +317,7 @@ def test_who_lost_the_lock_writes_nothing(beir, checkpoints, tmp_path) -> None:
 def test_a_diverged_encoder_is_named_as_such(beir, checkpoints, tmp_path) -> None:
     encoder = load_checkpoint(checkpoints["learned"]).encoder
     with torch.no_grad():
-        next(encoder.backbone.encoder.parameters()).fill_(float("nan"))
+        next(encoder.backbones["shared"].encoder.parameters()).fill_(float("nan"))
     with pytest.raises(ValueError, match="query vectors hold NaN"):
         evaluate(
             checkpoints["learned"], evaluation_of(beir), FIXED[:1], store=open_store(str(tmp_path)), encoder=encoder
@@ -359,3 +359,29 @@ def test_cranfield_with_its_exclusions(checkpoints, tmp_path) -> None:
     run(checkpoints["untrained"], evaluation, store)
     for similarity in FIXED:
         assert_equals_trec_eval(checkpoints["untrained"], evaluation, similarity, store)
+
+
+def test_queries_and_documents_go_through_towers_of_their_own(minilm, beir, tmp_path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    encoder = start_encoder(replace(minilm, towers="separate", query_prompt="query: "), None)
+    with torch.no_grad():
+        for weight in encoder.backbones["document"].parameters():
+            weight.mul_(0.97)
+    folder, store, evaluation = tmp_path / "checkpoint", open_store(str(tmp_path / "rows")), evaluation_of(beir)
+    save_checkpoint(folder, encoder, gammas=None, similarity=None, scale=None)
+    evaluate(folder, evaluation, FIXED, store=store)
+    for similarity in FIXED:
+        assert_equals_trec_eval(folder, evaluation, similarity, store)
+    peer = SentenceTransformer(str(folder), device="cpu")
+    rows = read_rows(store, norm_rows(encoding_id(checkpoint_hash(folder), evaluation)), "norms").to_pylist()
+    found = {(row["side"], row["text_id"]): row["norm"] for row in rows}
+    collection = data_sets.load(evaluation.data.entry)
+    for side, texts, embed in (
+        ("query", collection.queries, peer.encode_query),
+        ("document", collection.corpus, peer.encode_document),
+    ):
+        norms = np.linalg.norm(embed(texts["text"].to_pylist()), axis=1)
+        expected = dict(zip(texts["id"].to_pylist(), norms.tolist(), strict=True))
+        own = {key: norm for (of, key), norm in found.items() if of == side}
+        assert own == pytest.approx({key: expected[key] for key in own}, rel=1e-5)

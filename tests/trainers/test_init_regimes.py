@@ -44,7 +44,7 @@ def test_a_start_is_reproducible_float32_and_leaves_the_global_random_state(regi
     assert same_weights(one, other)
     assert {p.dtype for p in one.parameters()} == {torch.float32}
     assert not one.training
-    assert one.backbone.config.num_hidden_layers == 2
+    assert one.config.num_hidden_layers == 2
 
 
 @pytest.mark.parametrize("regime", list(INIT_REGIMES))
@@ -57,7 +57,7 @@ def test_only_a_seeded_regime_depends_on_the_seed(regime, tiny_bert, make_spec):
 def test_random_weights_are_not_the_checkpoints(minilm):
     random = start_encoder(replace(minilm, init_regime="random"), 0)
     trained = start_encoder(minilm, None)
-    assert random.backbone.config.to_dict() == trained.backbone.config.to_dict()
+    assert random.config.to_dict() == trained.config.to_dict()
     for name, weight in random.named_parameters():
         if name.endswith("dense.weight"):
             assert not torch.equal(weight, trained.get_parameter(name))
@@ -72,8 +72,8 @@ def test_a_seeded_regime_without_a_seed_is_refused(minilm):
 def test_layers_keeps_the_first_ones_as_they_are_in_the_file(minilm):
     encoder = start_encoder(minilm, None)
     stored = load_file(model_folder(minilm.weights) / "model.safetensors")
-    kept = encoder.backbone.state_dict()
-    assert len(encoder.backbone.encoder.layer) == 3
+    kept = encoder.backbones["shared"].state_dict()
+    assert len(encoder.backbones["shared"].encoder.layer) == 3
     assert not any(name.startswith("encoder.layer.3.") for name in kept)
     assert kept.keys() < stored.keys()
     assert all(torch.equal(kept[name], stored[name]) for name in kept)
@@ -116,12 +116,12 @@ def test_smollm2_is_read_from_gguf_converted_once_and_quietly(minilm, tmp_path, 
     spec = replace(minilm, family="smollm2", init_regime="from_base", weights=SMOLLM2, layers=2)
     encoder = start_encoder(spec, None)
     assert (folder / "model.safetensors").stat().st_mtime_ns == written
-    assert len(encoder.backbone.layers) == 2
-    assert not hasattr(encoder.backbone, "lm_head")
+    assert len(encoder.backbones["shared"].layers) == 2
+    assert not hasattr(encoder.backbones["shared"], "lm_head")
     assert encoder.tokenise(["hello world"], "query") == [[28120, 905]]
 
     tensors = {tensor.name: tensor for tensor in gguf.GGUFReader(locate(SMOLLM2)).tensors}
-    state = encoder.backbone.state_dict()
+    state = encoder.backbones["shared"].state_dict()
     for name, stored in {
         "embed_tokens.weight": "token_embd.weight",
         "layers.1.mlp.down_proj.weight": "blk.1.ffn_down.weight",

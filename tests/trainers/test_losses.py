@@ -42,14 +42,14 @@ def oracle(query, document, masked, gamma_q, gamma_d, scale):
 def test_the_loss_is_that_of_the_formula(gamma_q, gamma_d):
     query, document = embeddings()
     masked = mask((0, 1), (0, 7), (3, 0))
-    loss = info_nce(query, document, masked_QD=masked, gammas=(gamma_q, gamma_d), scale=2.0).loss
+    loss = info_nce(query, document, masked_QD=masked, gammas=(gamma_q, gamma_d), factor=2.0).loss
     assert loss.dtype == torch.float32
     assert loss.item() == pytest.approx(oracle(query, document, masked, gamma_q, gamma_d, 2.0), rel=1e-5)
 
 
 def test_without_masks_it_is_cross_entropy_of_scaled_cosines():
     query, document = embeddings()
-    loss = info_nce(query, document, masked_QD=mask(), gammas=(1.0, 1.0), scale=20.0).loss
+    loss = info_nce(query, document, masked_QD=mask(), gammas=(1.0, 1.0), factor=20.0).loss
     cosines = F.cosine_similarity(query[:, None], document[None], dim=-1)
     assert loss.item() == pytest.approx(F.cross_entropy(cosines * 20, torch.arange(NUM_QUERIES)).item(), rel=1e-5)
 
@@ -57,7 +57,7 @@ def test_without_masks_it_is_cross_entropy_of_scaled_cosines():
 def test_a_masked_document_does_not_matter_to_its_query():
     query, document = embeddings()
     masked = mask(*((row, 7) for row in range(NUM_QUERIES)))
-    info_nce(query, document, masked_QD=masked, gammas=(0.0, 0.0), scale=1.0).loss.backward()
+    info_nce(query, document, masked_QD=masked, gammas=(0.0, 0.0), factor=1.0).loss.backward()
     assert document.grad[7].abs().max() == 0
     assert document.grad[6].abs().max() > 0
     assert torch.isfinite(query.grad).all()
@@ -68,7 +68,7 @@ def test_a_query_without_any_negative_left_has_loss_zero():
     all_others = mask(
         *((row, column) for row in range(NUM_QUERIES) for column in range(NUM_DOCUMENTS) if row != column)
     )
-    loss = info_nce(query, document, masked_QD=all_others, gammas=(1.0, 0.0), scale=20.0).loss
+    loss = info_nce(query, document, masked_QD=all_others, gammas=(1.0, 0.0), factor=20.0).loss
     loss.backward()
     assert loss.item() == 0
     assert torch.isfinite(query.grad).all()
@@ -78,9 +78,9 @@ def test_logits_stay_float32_under_autocast():
     """fp16 would overflow here: the products reach 1e6."""
     query, document = embeddings(torch.bfloat16)
     query, document = (query * 300).detach(), (document * 300).detach()
-    plain = info_nce(query, document, masked_QD=mask(), gammas=(0.0, 0.0), scale=20.0).loss
+    plain = info_nce(query, document, masked_QD=mask(), gammas=(0.0, 0.0), factor=20.0).loss
     with torch.autocast("cpu", dtype=torch.float16):
-        inside = info_nce(query, document, masked_QD=mask(), gammas=(0.0, 0.0), scale=20.0).loss
+        inside = info_nce(query, document, masked_QD=mask(), gammas=(0.0, 0.0), factor=20.0).loss
     assert inside.dtype == torch.float32
     assert torch.equal(plain, inside)
     assert torch.isfinite(plain)
@@ -89,7 +89,7 @@ def test_logits_stay_float32_under_autocast():
 def test_trained_exponents_get_the_gradient_of_the_formula():
     query, document = embeddings()
     gammas = tuple(torch.tensor(value, requires_grad=True) for value in (0.4, 0.6))
-    info_nce(query, document, masked_QD=mask(), gammas=gammas, scale=1.0).loss.backward()
+    info_nce(query, document, masked_QD=mask(), gammas=gammas, factor=1.0).loss.backward()
     step = 1e-5
     ups = [oracle(query, document, mask(), 0.4 + step, 0.6, 1.0), oracle(query, document, mask(), 0.4, 0.6 + step, 1.0)]
     downs = [
@@ -100,15 +100,11 @@ def test_trained_exponents_get_the_gradient_of_the_formula():
         assert gamma.grad.item() == pytest.approx((up - down) / (2 * step), rel=1e-3)
 
 
-def test_norms_are_those_of_the_raw_embeddings():
+def test_both_directions_hold_each_positive_against_the_other_queries_too():
     query, document = embeddings()
-    norms = info_nce(query, document, masked_QD=mask(), gammas=(1.0, 1.0), scale=20.0).norms
-    for side, mean, std in (
-        (query, norms.query_mean, norms.query_std),
-        (document, norms.document_mean, norms.document_std),
-    ):
-        lengths = [math.hypot(*row) for row in side.tolist()]
-        average = sum(lengths) / len(lengths)
-        assert mean.item() == pytest.approx(average, rel=1e-5)
-        assert std.item() == pytest.approx(math.sqrt(sum((x - average) ** 2 for x in lengths) / len(lengths)), rel=1e-5)
-        assert not mean.requires_grad
+    masked = mask((0, 1), (3, 0), (2, 6))
+    loss = info_nce(query, document, masked_QD=masked, gammas=(0.3, 0.7), factor=2.0, directions="both").loss.item()
+    forward = oracle(query, document, masked, 0.3, 0.7, 2.0)
+    # Of each positive over the queries: sides and exponents change places, and hard negatives are no positives.
+    backward = oracle(document[:NUM_QUERIES], query, masked[:, :NUM_QUERIES].T, 0.7, 0.3, 2.0)
+    assert loss == pytest.approx((forward + backward) / 2, rel=1e-5)

@@ -1,11 +1,12 @@
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from trainers.data_sets.collection import CORPUS, QRELS, QUERIES, Collection
+from trainers.data_sets.collection import CORPUS, NEGATIVES, QRELS, QUERIES, Collection
 from trainers.pairs import training_pairs
 
 
-def collection(corpus, queries, qrels):
+def collection(corpus, queries, qrels, negatives=()):
     return Collection(
         name="tiny",
         corpus=pa.Table.from_pylist([{"id": i, "title": t, "text": x} for i, t, x in corpus], schema=CORPUS),
@@ -15,6 +16,11 @@ def collection(corpus, queries, qrels):
                 [{"query_id": q, "document_id": d, "relevance": r} for q, d, r in qrels], schema=QRELS
             )
         },
+        negatives={
+            "train": pa.Table.from_pylist([{"query_id": q, "document_id": d} for q, d in negatives], schema=NEGATIVES)
+        }
+        if negatives
+        else {},
     )
 
 
@@ -60,3 +66,62 @@ def test_a_split_without_pairs_is_refused_by_name():
         training_pairs(tiny, "train", relevance_threshold=3)
     with pytest.raises(ValueError, match=r"data set 'tiny' has no split 'dev' \(it has train\)"):
         training_pairs(tiny, "dev", relevance_threshold=1)
+
+
+def negatives_as_texts(pairs):
+    return {
+        pairs.query_texts[q]: {pairs.document_texts[d] for d in pairs.negatives[q].tolist()}
+        for q in range(len(pairs.query_texts))
+    }
+
+
+def test_negatives_are_what_is_judged_below_the_threshold_and_what_the_collection_names():
+    named = [("q1", "d2"), ("q1", "d4"), ("q4", "d1")]  # d2 is relevant to a query of the same text; q4 has no pair
+    tiny = collection(CORPUS_ROWS, QUERY_ROWS, QRELS_ROWS, named)
+    pairs = training_pairs(tiny, "train", relevance_threshold=1, hard_negatives=1)
+    assert negatives_as_texts(pairs) == {"who barks": {"unused"}, "who purrs": {"unused"}}
+    assert pairs.num_contradicted == 1
+    assert list(pairs.document_texts) == ["bark", "Cats purr", "unused"]  # what is only a negative stands last
+    without = training_pairs(tiny, "train", relevance_threshold=1)
+    assert as_texts(without) == as_texts(pairs)
+    assert list(without.document_texts) == ["bark", "Cats purr"]
+    assert not any(negatives_as_texts(without).values())
+
+
+def test_pairs_with_a_blank_side_are_left_out_and_counted():
+    corpus = [*CORPUS_ROWS, ("d5", " ", "\u2003")]
+    queries = [*QUERY_ROWS, ("q5", " \n")]
+    qrels = [*QRELS_ROWS, ("q1", "d5", 1), ("q5", "d1", 1), ("q2", "d5", 0)]
+    pairs = training_pairs(collection(corpus, queries, qrels), "train", relevance_threshold=1)
+    assert as_texts(pairs) == [("who barks", "bark"), ("who purrs", "Cats purr"), ("who purrs", "bark")]
+    assert pairs.num_blank == 2
+    with pytest.raises(ValueError, match="has no pair"):
+        training_pairs(collection(corpus, queries, [("q5", "d1", 1)]), "train", relevance_threshold=1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_collections_against_sets_of_texts(seed):
+    generator = np.random.default_rng(seed)
+    letters = ["ä", "z", "Z", "a", "\U0001f600", "\uffee", "b c"]  # code points beyond 16 bits sort last, not by halves
+    corpus = [(f"d{i}", str(generator.choice(["", "T"])), str(generator.choice(letters))) for i in range(12)]
+    queries = [(f"q{i}", str(generator.choice(letters))) for i in range(9)]
+    judged = {(f"q{generator.integers(9)}", f"d{generator.integers(12)}") for _ in range(30)}
+    qrels = [(q, d, int(generator.integers(3))) for q, d in sorted(judged)] + [("q0", "d0", 2)] * (
+        ("q0", "d0") not in judged
+    )
+    named = [(f"q{generator.integers(9)}", f"d{generator.integers(12)}") for _ in range(10)]
+    pairs = training_pairs(collection(corpus, queries, qrels, named), "train", relevance_threshold=1, hard_negatives=2)
+    query = dict(queries)
+    document = {i: f"{title} {text}".strip() for i, title, text in corpus}
+    expected = sorted({(query[q], document[d]) for q, d, grade in qrels if grade >= 1})
+    assert as_texts(pairs) == expected
+    assert list(pairs.query_texts) == list(dict.fromkeys(q for q, _ in expected))
+    first_documents = list(dict.fromkeys(d for _, d in expected))
+    negatives = {(query[q], document[d]) for q, d, grade in qrels if grade < 1}
+    negatives |= {(query[q], document[d]) for q, d in named}
+    negatives = {(q, d) for q, d in negatives if q in pairs.query_texts}
+    kept = negatives - set(expected)
+    assert list(pairs.document_texts) == [*first_documents, *sorted({d for _, d in kept} - set(first_documents))]
+    assert {(q, d) for q, documents in negatives_as_texts(pairs).items() for d in documents} == kept
+    assert len(pairs.negatives.values_V) == len(kept)
+    assert pairs.num_contradicted == len(negatives) - len(kept)

@@ -37,13 +37,13 @@ def spec(data, tiny_bert, make_spec):
     return make_probe(data, make_spec(tiny_bert))
 
 
-def make_probe(data, encoder, *, seed=None, num_queries=40, candidates=3, scale=2.0):
+def make_probe(data, encoder, *, seed=None, num_queries=40, candidates=3, scale=2.0, mode="fixed"):
     return ProbeSpec(
         task="contrastive",
         encoder=with_hash(encoder),
         seed=seed,
         training_data=data,
-        scale=ScaleSpec(mode="fixed", value=scale),
+        scale=ScaleSpec(mode=mode, value=scale),
         num_queries=num_queries,
         candidates_per_query=candidates,
     )
@@ -157,6 +157,39 @@ def test_the_fisher_check_reads_the_rows(spec, tmp_path):
     (found,) = predictions(rows).to_dicts()
     assert found["call"] in ("qnorm", "dnorm", "undecided")
     assert found["low"] is not None
+
+
+def brute_softmax(pools, gamma_q, gamma_d, scale):
+    """Deviation of logits, perplexity and share of saturated queries, query by query in numpy."""
+    deviations, perplexities, saturated = [], [], []
+    for queries, documents, _, masked in pools:
+        for i, q in enumerate(queries):
+            norms = np.linalg.norm(q) ** gamma_q * np.linalg.norm(documents, axis=1) ** gamma_d
+            logits = (scale * documents @ q / norms)[~masked[i]]
+            p = np.exp(logits) / np.exp(logits).sum()
+            deviations.append(np.std(logits))
+            perplexities.append(np.prod(p**-p))
+            saturated.append(p.max() > 0.99)
+    return {n: np.mean(v) for n, v in zip(SOFTMAX, (deviations, perplexities, saturated), strict=True)}
+
+
+SOFTMAX = ("logit_std", "perplexity", "saturated_share")
+
+
+@pytest.mark.parametrize("mode", ["fixed", "matched"])
+def test_rows_hold_how_sharp_each_softmax_is(data, tiny_bert, make_spec, tmp_path, mode):
+    spec = make_probe(data, make_spec(tiny_bert), mode=mode, scale=8.0)
+    _, rows = run(spec, tmp_path)
+    assert rows["scale_mode"].unique().to_list() == [mode]
+    pools, _ = embedded_pools(spec)
+    # Each text counts once in the mean of norms.
+    queries, documents = (np.unique(np.concatenate([pool[i] for pool in pools]), axis=0) for i in (0, 1))
+    for similarity, gammas, free in (("qnorm", (1, 0), documents), ("dnorm", (0, 1), queries)):
+        divisor = np.linalg.norm(free, axis=1).mean() if mode == "matched" else 1.0
+        expected = brute_softmax(pools, *gammas, 8.0 / divisor)
+        assert {n: value(rows, "softmax", n, similarity) for n in SOFTMAX} == pytest.approx(expected, rel=1e-4)
+        stored = rows.filter((pl.col("statistic") == "scale_divisor") & (pl.col("similarity") == similarity))
+        assert stored["value"].to_list() == ([] if mode == "fixed" else [pytest.approx(divisor, rel=1e-5)])
 
 
 def test_few_pools_give_values_and_no_interval(data, tiny_bert, make_spec, tmp_path):

@@ -6,13 +6,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import faiss
 import numpy as np
 import pyarrow as pa
 import pytest
 import pytrec_eval
 
-from trainers import search as search_module
 from trainers.search import Rankings, Searcher, in_blocks, search, tie_ranks
 
 
@@ -25,7 +23,7 @@ def brute_force(query_QH, document_NH, k: int, ids: Sequence[str], excluded=None
         for position, document_H in enumerate(document_NH):
             if position not in hidden:
                 exact = np.multiply(query_H, document_H, dtype=np.float64).sum()
-                found.append((np.float32(exact), ids[position].encode(), position))
+                found.append((np.float32(exact) + np.float32(0), ids[position].encode(), position))
         found.sort(reverse=True)
         padded = [*found[:k], *[(np.float32(-np.inf), b"", -1)] * (k - len(found))]
         documents.append([position for _, _, position in padded])

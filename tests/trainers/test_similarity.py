@@ -38,7 +38,7 @@ def embeddings(minilm):
     queries = [f"{verb} {thing}" for verb, thing in zip(verbs[:6], things * 2, strict=False)] + verbs[:6]
     with torch.no_grad():
         return tuple(
-            encoder(*encoder.pad(encoder.tokenise(texts, side)))
+            encoder(*encoder.pad(encoder.tokenise(texts, side)), side)
             for texts, side in ((queries, "query"), (documents, "document"))
         )
 

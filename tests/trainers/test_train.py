@@ -19,15 +19,12 @@ from results.store import open_store
 from search_spaces.identity import trial_id
 from search_spaces.specs import Execution, SimilaritySpec
 from trainers import data_sets
-from trainers.batch_tensors import tokenised_batches
 from trainers.batches import false_negatives, plan_batches
 from trainers.checkpoints import load_checkpoint
 from trainers.init_regimes import start_encoder
-from trainers.losses import info_nce
 from trainers.pairs import training_pairs
+from trainers.randomness import derived_seed
 from trainers.resume import CheckpointPolicy
-from trainers.retriever import Retriever
-from trainers.similarity import Gammas
 from trainers.stepping import NonFiniteLossError
 from trainers.threads import set_threads
 
@@ -64,18 +61,20 @@ def test_training_lowers_the_loss_and_reports_every_step(data, minilm, tmp_path)
     assert sum(losses[-5:]) < 0.5 * sum(losses[:5])
     assert result.final_loss == losses[-1]
     assert result.num_negatives == 7
-    assert result.peak_rss_bytes > 50e6
+    assert result.peak_memory_bytes > 50e6
     steps_s = sum(8 / step.pairs_per_s for step in result.history)
     assert 0 < steps_s <= result.wall_s
     assert result.pairs_per_s == pytest.approx(20 * 8 / steps_s)
 
 
-def _embedded(encoder, texts, side):
-    """The texts as one padded batch, longest first as training has them, since dropout depends on the place."""
-    ids = encoder.tokenise(texts, side)
+def _embedded(encoder, queries, documents, seed):
+    """Both sides as one padded batch, longest first as training has them, since dropout depends on the place."""
+    ids = encoder.tokenise(queries, "query") + encoder.tokenise(documents, "document")
     order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
-    embedded = encoder(*encoder.pad([ids[i] for i in order]))
-    return torch.stack([embedded[order.index(i)] for i in range(len(ids))])
+    torch.manual_seed(seed)
+    embedded = encoder(*encoder.pad([ids[i] for i in order]), "query")
+    rows = torch.stack([embedded[order.index(i)] for i in range(len(ids))])
+    return rows[: len(queries)], rows[len(queries) :]
 
 
 def test_training_is_the_plain_loop_written_out(spec, data, make_spec, tiny_bert, tmp_path):
@@ -86,7 +85,7 @@ def test_training_is_the_plain_loop_written_out(spec, data, make_spec, tiny_bert
     settings = trial.training
     encoder = start_encoder(trial.encoder, trial.seed).train()
     g = torch.zeros(2, requires_grad=True)  # sigmoid(0) = 0.5
-    weights = [weight for name, weight in encoder.named_parameters() if "backbone.pooler" not in name]
+    weights = [weight for name, weight in encoder.named_parameters() if ".pooler." not in name]
     optimizer = torch.optim.AdamW(
         [
             {"params": weights, "weight_decay": 0.1},
@@ -98,13 +97,17 @@ def test_training_is_the_plain_loop_written_out(spec, data, make_spec, tiny_bert
     )
     scheduler = get_linear_schedule_with_warmup(optimizer, 1, 5)
     pairs = training_pairs(data_sets.load(data.entry), "train", relevance_threshold=1)
-    torch.manual_seed(trial.seed)
-    for step, batch in enumerate(plan_batches(pairs, global_batch=8, steps=5, seed=trial.seed)):
-        query = _embedded(encoder, [pairs.query_texts[i] for i in pairs.query_index[batch]], "query")
-        document = _embedded(encoder, [pairs.document_texts[i] for i in pairs.document_index[batch]], "document")
+    plan = plan_batches(pairs, global_batch=8, steps=5, seed=trial.seed)
+    for step, (batch, negatives) in enumerate(zip(plan.pair_SB, plan.negative_SBK, strict=True)):
+        query, document = _embedded(
+            encoder,
+            [pairs.query_texts[i] for i in pairs.query_index[batch]],
+            [pairs.document_texts[i] for i in pairs.document_index[batch]],
+            derived_seed(trial.seed, "dropout", step + 1, 0),
+        )
         gamma_q, gamma_d = g.sigmoid()
         logits = 20 * query @ document.T / query.norm(dim=1)[:, None] ** gamma_q / document.norm(dim=1) ** gamma_d
-        logits[torch.from_numpy(false_negatives(pairs, batch))] = -torch.inf
+        logits[torch.from_numpy(false_negatives(pairs, batch, negatives))] = -torch.inf
         loss = -logits.log_softmax(dim=1).diagonal().mean()
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_([*weights, g], 0.5)
@@ -139,7 +142,7 @@ def test_weights_without_a_gradient_stay_as_they_were(spec, tmp_path):
     with open_store(str(tmp_path)).get_folder(checkpoint_prefix(trial_id(trial))) as folder:
         after = dict(load_checkpoint(folder).encoder.named_parameters())
     unchanged = {name for name, weight in after.items() if torch.equal(weight, before[name])}
-    assert unchanged == {name for name in after if "backbone.pooler" in name}
+    assert unchanged == {name for name in after if ".pooler." in name}
 
 
 @pytest.mark.slow
@@ -204,7 +207,7 @@ def test_what_may_write_no_more_writes_nothing(spec, tmp_path):
 
 
 def test_a_spec_that_is_no_training_is_refused(spec, tmp_path):
-    with pytest.raises(ValueError, match="kind 'untrained' and task 'contrastive' are no contrastive training"):
+    with pytest.raises(ValueError, match="kind 'untrained' is no training"):
         train_here(replace(spec(), kind="untrained"), tmp_path)
     with pytest.raises(ValueError, match="lacks training data, similarity, scale, seed or settings"):
         train_here(replace(spec(), seed=None), tmp_path)
@@ -222,24 +225,3 @@ def test_time_policies():
     assert policy.is_due(1, 5.0)
     assert CheckpointPolicy(every_steps=3).is_due(6, 0.0)
     assert not CheckpointPolicy(every_steps=3).is_due(7, math.inf)
-
-
-def test_chunks_of_similar_length_give_the_gradients_of_one_padded_batch(spec, data):
-    """Without dropout, whose masks depend on the place of a text in its chunk."""
-    trial = spec()
-    pairs = training_pairs(data_sets.load(data.entry), "train", relevance_threshold=1)
-    plan = plan_batches(pairs, global_batch=8, steps=1, seed=0)
-    seen = []
-    for chunk_tokens in (10**6, 24):
-        retriever = Retriever(start_encoder(trial.encoder, trial.seed), Gammas.from_spec(LEARNABLE)).eval()
-        [batch] = tokenised_batches(retriever.encoder, pairs, plan, chunk_tokens=chunk_tokens)
-        embedded = retriever(batch.query, batch.document)
-        gammas = (embedded.gamma_q, embedded.gamma_d)
-        loss = info_nce(embedded.query, embedded.document, masked_QD=batch.masked, gammas=gammas, scale=20.0).loss
-        loss.backward()
-        gradients = [weight.grad for weight in retriever.parameters() if weight.grad is not None]
-        seen.append((len(batch.query.chunks), loss.item(), torch.cat([g.flatten() for g in gradients])))
-    (whole, whole_loss, whole_gradient), (chunked, chunked_loss, chunked_gradient) = seen
-    assert whole == 1 < chunked
-    assert chunked_loss == pytest.approx(whole_loss, rel=1e-5)
-    assert torch.dist(whole_gradient, chunked_gradient) < 1e-4 * whole_gradient.norm()

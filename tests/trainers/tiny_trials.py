@@ -13,6 +13,7 @@ from search_spaces.identity import trial_id
 from search_spaces.specs import DataSpec, EncoderSpec, ScaleSpec, SimilaritySpec, TrainingSettings, TrialSpec, to_json
 from trainers.checkpoints import checkpoint_hash
 from trainers.data_sets import fingerprint
+from trainers.history import MEASURED
 from trainers.resume import CheckpointPolicy
 from trainers.train import train
 from trainers.weights import content_hash
@@ -74,8 +75,8 @@ def hash_of(spec: TrialSpec, folder: Path) -> str:
 
 
 def reproducible(history) -> list[dict]:
-    """The history without the one column that is a duration."""
-    return [{name: value for name, value in asdict(step).items() if name != "pairs_per_s"} for step in history]
+    """The history without what is measured of the machine."""
+    return [{name: value for name, value in asdict(step).items() if name not in MEASURED} for step in history]
 
 
 SCRIPT = """

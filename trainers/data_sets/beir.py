@@ -1,27 +1,29 @@
-"""Reader of BEIR folders: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv."""
+"""Reader of BEIR folders: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv.
 
-import json
+Beyond the layout, negatives/SPLIT.tsv (query-id, corpus-id) may name hard negatives to train with.
+"""
+
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from search_spaces.catalogue.data_sets import DataSet
-from trainers.data_sets.collection import CORPUS, QRELS, QUERIES, Collection
+from trainers.data_sets.collection import CORPUS, NEGATIVES, QRELS, QUERIES, Collection
 from trainers.data_sets.faults import Faults
+from trainers.data_sets.json_lines import Row, json_objects, shown, text
 from trainers.data_sets.location import locate, stamp
 
 VERSION = 1
 _ROWS_AT_ONCE = 65_536  # rows become Arrow memory in blocks, so that a large corpus never stands as Python objects
 _MAX_RELEVANCE = 2**31 - 1
-Row = dict[str, Any]
 
 
 def inputs(entry: DataSet) -> list[str]:
     """The files read, with sizes and times of change."""
     folder = locate(entry)
-    files = [folder / "corpus.jsonl", folder / "queries.jsonl", *_qrels_files(folder)]
+    files = [folder / "corpus.jsonl", folder / "queries.jsonl", *_split_files(folder, "qrels")]
+    files += _split_files(folder, "negatives")
     return [stamp(file) for file in files if file.is_file()]
 
 
@@ -37,19 +39,44 @@ def read(entry: DataSet, faults: Faults) -> Collection:
     for name in ("corpus.jsonl", "queries.jsonl"):
         if not (folder / name).is_file():
             faults.add("missing", file=name, key="", message="there is no such file")
-    if not _qrels_files(folder):
+    splits = {file.name for file in _split_files(folder, "qrels")}
+    if not splits:
         faults.add("missing", file="qrels", key="", message="there is no file qrels/SPLIT.tsv")
+    for file in _split_files(folder, "negatives"):
+        if file.name not in splits:
+            faults.add("missing", file=f"negatives/{file.name}", key="", message=f"there is no file qrels/{file.name}")
     faults.raise_if_any()
     return Collection(
         name=entry.name,
-        corpus=_table(_json_rows(folder, "corpus.jsonl", _document, faults), CORPUS),
-        queries=_table(_json_rows(folder, "queries.jsonl", _query, faults), QUERIES),
-        qrels={file.stem: _table(_judgements(file, faults), QRELS) for file in _qrels_files(folder)},
+        corpus=_table(_json_rows(folder, "corpus.jsonl", document, faults), CORPUS),
+        queries=_table(_json_rows(folder, "queries.jsonl", query, faults), QUERIES),
+        qrels={
+            file.stem: _table(_tsv_rows(folder, file, _judgement, faults), QRELS)
+            for file in _split_files(folder, "qrels")
+        },
+        negatives={
+            file.stem: _table(_tsv_rows(folder, file, _negative, faults), NEGATIVES)
+            for file in _split_files(folder, "negatives")
+        },
     )
 
 
-def _qrels_files(folder: Path) -> list[Path]:
-    return sorted((folder / "qrels").glob("*.tsv"))
+def document(row: Row) -> Row:
+    """A line of corpus.jsonl as a row of CORPUS. Raises ValueError."""
+    return {"id": _id(row), "title": text(row, "title", default=""), "text": text(row, "text")}
+
+
+def query(row: Row) -> Row:
+    """A line of queries.jsonl as a row of QUERIES. Raises ValueError."""
+    metadata = row.get("metadata") or {}
+    excluded = metadata.get("excluded_ids") or [] if isinstance(metadata, dict) else None
+    if not isinstance(excluded, list) or not all(isinstance(item, str) for item in excluded):
+        raise ValueError(f"'metadata.excluded_ids' must be a list of ids (text), not in {shown(metadata)}")
+    return {"id": _id(row), "text": text(row, "text"), "excluded_ids": excluded}
+
+
+def _split_files(folder: Path, kind: str) -> list[Path]:
+    return sorted((folder / kind).glob("*.tsv"))
 
 
 def _table(rows: Iterator[Row], schema: pa.Schema) -> pa.Table:
@@ -65,90 +92,48 @@ def _table(rows: Iterator[Row], schema: pa.Schema) -> pa.Table:
 
 def _json_rows(folder: Path, name: str, parse: Callable[[Row], Row], faults: Faults) -> Iterator[Row]:
     with (folder / name).open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
+        for place, row in json_objects(lines, name, faults):
             try:
-                yield parse(_json_object(line))
+                yield parse(row)
             except ValueError as error:
-                faults.add("malformed", file=name, key=f"line {number}", message=str(error))
-
-
-def _json_object(line: bytes) -> Row:
-    try:
-        value = json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"this is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise ValueError(f"a JSON object is expected, not {_shown(value)}")
-    return value
-
-
-def _document(row: Row) -> Row:
-    return {"id": _id(row), "title": _text(row, "title", default=""), "text": _text(row, "text")}
-
-
-def _query(row: Row) -> Row:
-    metadata = row.get("metadata") or {}
-    excluded = metadata.get("excluded_ids") or [] if isinstance(metadata, dict) else None
-    if not isinstance(excluded, list) or not all(isinstance(item, str) for item in excluded):
-        raise ValueError(f"'metadata.excluded_ids' must be a list of ids (text), not in {_shown(metadata)}")
-    return {"id": _id(row), "text": _text(row, "text"), "excluded_ids": excluded}
+                faults.add("malformed", file=name, key=place, message=str(error))
 
 
 def _id(row: Row) -> str:
-    found = _text(row, "_id")
+    found = text(row, "_id")
     if not found:
         raise ValueError("'_id' is empty")
     return found
 
 
-def _text(row: Row, key: str, default: str | None = None) -> str:
-    value = row.get(key)
-    if value is None and default is not None:
-        return default
-    if not isinstance(value, str):
-        raise ValueError(f"'{key}' must be text, not {_shown(value)}" if key in row else f"'{key}' is missing")
-    if not _is_unicode(value):
-        raise ValueError(f"'{key}' holds half of a surrogate pair: {_shown(value)}")
-    return value
-
-
-def _is_unicode(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _judgements(file: Path, faults: Faults) -> Iterator[Row]:
-    name = f"qrels/{file.name}"
+def _tsv_rows(folder: Path, file: Path, parse: Callable[[list[str]], Row], faults: Faults) -> Iterator[Row]:
+    name = file.relative_to(folder).as_posix()
     with file.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             try:
                 fields = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n").split("\t")
                 if fields == [""] or (number == 1 and _is_header(fields)):
                     continue
-                yield _judgement(fields)
+                yield parse(fields)
             except ValueError as error:
                 faults.add("malformed", file=name, key=f"line {number}", message=str(error))
 
 
 def _is_header(fields: list[str]) -> bool:
     """BEIR has a header line; where there is none, the first judgement must not be lost."""
-    return len(fields) == 3 and fields[0].lower() in {"query-id", "query_id", "qid"}
+    return fields[0].lower() in {"query-id", "query_id", "qid"}
 
 
 def _judgement(fields: list[str]) -> Row:
     if len(fields) != 3 or not all(field.strip() for field in fields):
-        raise ValueError(f"query-id, corpus-id and score, separated by tabs, are expected, not {_shown(fields)}")
+        raise ValueError(f"query-id, corpus-id and score, separated by tabs, are expected, not {shown(fields)}")
     query_id, document_id, score = fields
     if not score.strip().isascii() or not score.strip().isdigit() or int(score) > _MAX_RELEVANCE:
-        raise ValueError(f"the score must be a whole number, 0 (irrelevant) or higher, not {_shown(score)}")
+        raise ValueError(f"the score must be a whole number, 0 (irrelevant) or higher, not {shown(score)}")
     return {"query_id": query_id, "document_id": document_id, "relevance": int(score)}
 
 
-def _shown(value: Any) -> str:
-    text = ascii(value) if not isinstance(value, str) or not value.isprintable() else repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def _negative(fields: list[str]) -> Row:
+    if len(fields) != 2 or not all(field.strip() for field in fields):
+        raise ValueError(f"query-id and corpus-id, separated by a tab, are expected, not {shown(fields)}")
+    return {"query_id": fields[0], "document_id": fields[1]}

@@ -1,5 +1,7 @@
 """Building a collection from its source: read, check, cut, count."""
 
+from dataclasses import replace
+
 from search_spaces.catalogue.data_sets import DataSet
 from trainers.data_sets.collection import Collection, CollectionReport, check_collection, judged_queries
 from trainers.data_sets.cut import cut_collection
@@ -23,7 +25,7 @@ def build(entry: DataSet) -> tuple[Collection, CollectionReport]:
         report = check_collection(collection, threshold=entry.relevance_threshold, faults=faults)
     _check_counts(entry, collection, faults)
     faults.raise_if_any()
-    return collection, report
+    return collection, replace(report, left_out=dict(faults.left_out))
 
 
 def _check_counts(entry: DataSet, collection: Collection, faults: Faults) -> None:

@@ -19,6 +19,8 @@ _QRELS_COLUMNS: list[tuple[str, pa.DataType]] = [
     ("relevance", pa.int32()),
 ]
 QRELS = pa.schema(_QRELS_COLUMNS)
+NEGATIVES = pa.schema(_QRELS_COLUMNS[:2])
+SCORED_QRELS = pa.schema([*_QRELS_COLUMNS, ("gold", pa.float64())])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,12 +29,17 @@ class Collection:
 
     `corpus`: id, title, text. `queries` (of all splits): id, text, excluded_ids (documents that are taken out of this
     query's ranking; mostly empty). `qrels` by split: query_id, document_id, relevance; a grade of 0 is a judgement too.
+    `negatives` by split, where there are any: query_id, document_id; hard negatives to train with, no judgements.
+
+    Scored pairs of texts (STS) are a collection too: a pair's first text is a query, its second a document, and its
+    qrels have the schema SCORED_QRELS, with relevance 1 and the raters' score `gold`, 0 to 1.
     """
 
     name: str
     corpus: pa.Table
     queries: pa.Table
     qrels: Mapping[str, pa.Table]
+    negatives: Mapping[str, pa.Table] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,13 +47,14 @@ class CollectionReport:
     """What is odd in a collection but no fault.
 
     `queries_without_relevant` counts by split the judged queries that no document answers; `unjudged_queries` are in
-    no split at all.
+    no split at all. `left_out` counts what the source has and the collection has not.
     """
 
     empty_documents: int = 0
     empty_queries: int = 0
     unjudged_queries: int = 0
     queries_without_relevant: Mapping[str, int] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     def warnings(self) -> list[str]:
         """One line for each thing that is there."""
@@ -57,6 +65,7 @@ class CollectionReport:
         }
         for split, count in self.queries_without_relevant.items():
             counts[f"queries of '{split}' without a relevant document"] = count
+        counts |= {f"{what} were left out": count for what, count in self.left_out.items()}
         return [f"{count:,} {what}" for what, count in counts.items() if count]
 
 
@@ -85,7 +94,10 @@ def check_collection(collection: Collection, *, threshold: int, faults: Faults) 
     _check_ids(collection.corpus, "corpus.jsonl", "document", faults)
     _check_ids(collection.queries, "queries.jsonl", "query", faults)
     for split, qrels in collection.qrels.items():
-        _check_qrels(collection, f"qrels/{split}.tsv", qrels, faults)
+        _check_ids_known(collection, f"qrels/{split}.tsv", qrels, "judged", faults)
+        _check_judged_once(f"qrels/{split}.tsv", qrels, faults)
+    for split, negatives in collection.negatives.items():
+        _check_ids_known(collection, f"negatives/{split}.tsv", negatives, "named", faults)
     judged = [judged_queries(qrels) for qrels in collection.qrels.values()]
     known = pc.is_in(collection.queries["id"], value_set=pa.chunked_array(judged, pa.string()).combine_chunks())
     unjudged = collection.queries["id"].length() - _count(known)
@@ -112,16 +124,19 @@ def _repeated(table: pa.Table, columns: list[str]) -> list[dict[str, Any]]:
     return counts.filter(pc.field("count_all") > 1).to_pylist()
 
 
-def _check_qrels(collection: Collection, file: str, qrels: pa.Table, faults: Faults) -> None:
+def _check_ids_known(collection: Collection, file: str, table: pa.Table, how: str, faults: Faults) -> None:
     sides = (
         ("query", "query_id", collection.queries, "queries"),
         ("document", "document_id", collection.corpus, "corpus"),
     )
-    for what, column, table, place in sides:
-        outside = pc.invert(pc.is_in(qrels[column], value_set=table["id"].combine_chunks()))
-        for lost in qrels[column].filter(outside).unique().to_pylist():
-            message = f"it is judged here, but it is not in {place}.jsonl"
+    for what, column, texts, place in sides:
+        outside = pc.invert(pc.is_in(table[column], value_set=texts["id"].combine_chunks()))
+        for lost in table[column].filter(outside).unique().to_pylist():
+            message = f"it is {how} here, but it is not in {place}.jsonl"
             faults.add("outside the collection", file=file, key=f"{what} '{lost}'", message=message)
+
+
+def _check_judged_once(file: str, qrels: pa.Table, faults: Faults) -> None:
     for row in _repeated(qrels, ["query_id", "document_id"]):
         message = f"document '{row['document_id']}' is judged {row['count_all']} times for it"
         faults.add("duplicate judgement", file=file, key=f"query '{row['query_id']}'", message=message)

@@ -16,7 +16,7 @@ def cut_collection(collection: Collection, cut: Cut, *, threshold: int) -> Colle
 
     Of the queries with a relevant document (graded `threshold` or higher) those with the smallest content hashes stay,
     with every document relevant to them; then the documents with the smallest content hashes fill up.
-    Judgements of what did not stay are left out.
+    Judgements and negatives of what did not stay are left out.
 
     Raises:
         InputError: the kept queries have more relevant documents than `cut.num_documents`.
@@ -45,7 +45,13 @@ def cut_collection(collection: Collection, cut: Cut, *, threshold: int) -> Colle
         corpus=collection.corpus.filter(pc.is_in(collection.corpus["id"], value_set=kept)),
         queries=collection.queries.filter(pc.is_in(collection.queries["id"], value_set=asked)),
         qrels=qrels,
+        negatives={split: _among(table, asked, kept) for split, table in collection.negatives.items()},
     )
+
+
+def _among(table: pa.Table, queries: pa.Array, documents: pa.Array) -> pa.Table:
+    both = pc.and_(pc.is_in(table["query_id"], value_set=queries), pc.is_in(table["document_id"], value_set=documents))
+    return table.filter(both)
 
 
 def _hashes(table: pa.Table, texts: list[str]) -> dict[str, tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Faults of a collection's files: collected over all of them, limited per kind, and raised together."""
+"""Faults of a collection's files, collected over all of them and raised together; and what was left out, counted."""
 
 from collections import Counter
 from typing import Literal
@@ -16,6 +16,7 @@ class Faults:
         self.where = where
         self._problems: list[Problem] = []
         self._found: Counter[FaultKind] = Counter()
+        self.left_out: Counter[str] = Counter()
 
     def add(self, kind: FaultKind, *, file: str, key: str, message: str) -> None:
         """Note a fault in `file` (relative to the collection) at `key`: a line, an id or a split."""
@@ -23,6 +24,11 @@ class Faults:
         if self._found[kind] <= _SHOWN_PER_KIND:
             where = f"{self.where}/{file}" if file else self.where
             self._problems.append(Problem(where=where, key=key, message=message))
+
+    def leave_out(self, what: str, count: int = 1) -> None:
+        """Note that `count` of the source's `what` are no part of the collection, though this is no fault."""
+        if count:
+            self.left_out[what] += count
 
     def raise_if_any(self) -> None:
         """Raise InputError with all that was noted; of a kind with more than 20 faults, how many were left out."""

@@ -17,7 +17,7 @@ def text_hash(text: str) -> str:
 
 
 def split_hashes(collection: Collection) -> Mapping[str, str]:
-    """By split, SHA-256 (hex) over the corpus, the queries judged in the split, and its qrels.
+    """By split, SHA-256 (hex) over the corpus, the queries judged in the split, its qrels and its negatives.
 
     A split's hash stays when another split changes. Order of rows does not matter, ids and grades do.
     """
@@ -27,7 +27,10 @@ def split_hashes(collection: Collection) -> Mapping[str, str]:
         judged = pc.is_in(collection.queries["id"], value_set=judged_queries(qrels))
         queries = _table_digest(collection.queries.filter(judged), ["id"])
         judgements = _table_digest(qrels, ["query_id", "document_id"])
-        hashes[split] = hashlib.sha256(corpus + queries + judgements).hexdigest()
+        negatives = b""  # as long as there are none, a hash is what it was before there could be any
+        if split in collection.negatives:
+            negatives = _table_digest(collection.negatives[split], ["query_id", "document_id"])
+        hashes[split] = hashlib.sha256(corpus + queries + judgements + negatives).hexdigest()
     return hashes
 
 
@@ -41,7 +44,7 @@ def _table_digest(table: pa.Table, order: list[str]) -> bytes:
     return digest.digest()
 
 
-def _update(digest: "hashlib._Hash", value: str | int | list[str]) -> None:
+def _update(digest: "hashlib._Hash", value: str | float | list[str]) -> None:
     """Each value with its length before it, so that no two different rows give the same bytes."""
     if isinstance(value, list):
         digest.update(f"[{len(value)}]".encode())

@@ -27,6 +27,14 @@ def locate(entry: DataSet) -> Path:
     return folder
 
 
+def locate_file_or_folder(entry: DataSet) -> Path:
+    """The file or folder of a `path:` source, else as `locate`."""
+    source = parse_source(entry.source)
+    if source.scheme == "path" and Path(source.location).is_file():
+        return Path(source.location)
+    return locate(entry)
+
+
 def stamp(file: Path) -> str:
     """The name, size and time of change of a file, which say whether it is still the one that was read."""
     status = file.stat()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from search_spaces.catalogue.data_sets import DataSet, Reader
-from trainers.data_sets import attack, beir, pydoc
+from trainers.data_sets import attack, beir, jsonl, ms_marco, pydoc, sts, tevatron
 from trainers.data_sets.collection import Collection
 from trainers.data_sets.faults import Faults
 
@@ -27,4 +27,8 @@ READERS: Mapping[Reader, CollectionReader] = {
     "beir": CollectionReader(version=beir.VERSION, inputs=beir.inputs, read=beir.read),
     "attack": CollectionReader(version=attack.VERSION, inputs=attack.inputs, read=attack.read),
     "pydoc": CollectionReader(version=pydoc.VERSION, inputs=pydoc.inputs, read=pydoc.read),
+    "sts": CollectionReader(version=sts.VERSION, inputs=sts.inputs, read=sts.read),
+    "jsonl": CollectionReader(version=jsonl.VERSION, inputs=jsonl.inputs, read=jsonl.read),
+    "ms_marco": CollectionReader(version=ms_marco.VERSION, inputs=ms_marco.inputs, read=ms_marco.read),
+    "tevatron": CollectionReader(version=tevatron.VERSION, inputs=tevatron.inputs, read=tevatron.read),
 }

@@ -21,7 +21,7 @@ from trainers.data_sets.collection import Collection, CollectionReport
 from trainers.data_sets.hashing import split_hashes
 from trainers.data_sets.readers import READERS
 
-_LAYOUT_VERSION = 1
+_LAYOUT_VERSION = 2
 _RECORD = "record.json"
 
 
@@ -69,6 +69,9 @@ def read_collection(folder: Path, name: str) -> Collection:
         corpus=_read_table(folder / "corpus.arrow"),
         queries=_read_table(folder / "queries.arrow"),
         qrels={split: read_qrels(folder, split) for split in read_record(folder).content_hashes},
+        negatives={
+            file.stem.removeprefix("negatives_"): _read_table(file) for file in sorted(folder.glob("negatives_*.arrow"))
+        },
     )
 
 
@@ -104,6 +107,8 @@ def _write(folder: Path, collection: Collection, record: Record) -> None:
     _write_table(folder / "queries.arrow", collection.queries)
     for split, qrels in collection.qrels.items():
         _write_table(folder / f"qrels_{split}.arrow", qrels)
+    for split, negatives in collection.negatives.items():
+        _write_table(folder / f"negatives_{split}.arrow", negatives)
     (folder / _RECORD).write_text(json.dumps(asdict(record), indent=2, sort_keys=True) + "\n")
 
 

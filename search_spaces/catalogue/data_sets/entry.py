@@ -1,13 +1,16 @@
 """What a data set's entry says: where a collection comes from, how it is read, and what is known about it."""
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from search_spaces.catalogue.families import SourceText
 
-Reader = Literal["beir", "attack", "pydoc"]
+Reader = Literal["beir", "attack", "pydoc", "sts", "jsonl", "ms_marco", "tevatron"]
 Exclusion = Literal["none", "query_id", "excluded_ids"]
+
+
+SPEARMAN = "Spearman"  # the measure of scored pairs: a rank correlation over all pairs, not a mean over queries
 
 
 class Cut(BaseModel):
@@ -51,11 +54,16 @@ class ReferenceFigure(BaseModel):
     origin: Literal["published", "measured"]
 
 
+def _default_measures(entry: dict[str, Any]) -> tuple[str, ...]:
+    return (SPEARMAN,) if entry.get("reader") == "sts" else ("nDCG@10", "R@100", "RR@10")
+
+
 class DataSet(BaseModel):
-    """A collection: corpus, queries and graded qrels in one or more splits.
+    """A collection: corpus, queries and graded qrels in one or more splits; with reader 'sts', scored pairs of texts.
 
     `measures` are ir-measures expressions; the first is the main one. `exclusion` says which documents are taken out
-    of a query's ranking before the cut to k.
+    of a query's ranking before the cut to k. Scored pairs have the one measure Spearman, and a `score_range`: the
+    lowest and the highest score that a rater could give.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -67,7 +75,7 @@ class DataSet(BaseModel):
     train_split: str | None = None
     dev_split: str | None = None
     config: str | None = None  # which part of a hub data set
-    measures: tuple[str, ...] = Field(default=("nDCG@10", "R@100", "RR@10"), min_length=1)
+    measures: tuple[str, ...] = Field(default_factory=_default_measures, min_length=1)
     exclusion: Exclusion = "none"
     relevance_threshold: int = 1  # grades from here on are relevant to binary measures
     cut: Cut | None = None
@@ -75,3 +83,26 @@ class DataSet(BaseModel):
     notice: str | None = None
     counts: Counts | None = None
     reference: tuple[ReferenceFigure, ...] = ()
+    score_range: tuple[float, float] | None = None
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether it holds scored pairs of texts (for the task 'sts') instead of queries and relevant documents."""
+        return self.reader == "sts"
+
+    @model_validator(mode="after")
+    def _scores_belong_to_pairs(self) -> "DataSet":
+        if not self.is_scored:
+            if self.score_range is not None:
+                raise ValueError(f"'{self.name}': score_range is for scored pairs (reader: sts)")
+            return self
+        if self.score_range is None or not self.score_range[0] < self.score_range[1]:
+            message = "scored pairs need score_range, the lowest and highest score that was given (such as [0, 5])"
+            raise ValueError(f"'{self.name}': {message}")
+        if self.measures != (SPEARMAN,):
+            raise ValueError(f"'{self.name}': scored pairs have the measure {SPEARMAN} alone, not {self.measures}")
+        if self.source.startswith("hf:") and self.config is None:
+            raise ValueError(f"'{self.name}': a hub data set names its config (config: default, where it has only one)")
+        if self.cut is not None:
+            raise ValueError(f"'{self.name}': scored pairs cannot be cut")
+        return self

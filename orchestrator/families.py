@@ -1,0 +1,123 @@
+"""What the checkpoints of a sweep's families say of themselves: fills in what the file leaves out, and is announced.
+
+Imports neither torch nor ray nor mlflow.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from search_spaces.catalogue.families import FAMILIES, ROLES, Checkpoint, Family, Role
+from search_spaces.catalogue.sources import parse_source
+from search_spaces.expand import used_checkpoints
+from search_spaces.problems import InputError, Problem
+from search_spaces.schema import SweepFile
+from search_spaces.specs import WeightsSpec
+from trainers.checkpoint_settings import FoundSettings, found_settings
+
+_HELD = ("pooling", "append_eos", "query_prompt", "document_prompt")  # a length is the file's to choose
+_REQUIRED = ("pooling", "max_query_length", "max_document_length")
+_STAND_IN: Mapping[str, Any] = {"pooling": "mean", "max_query_length": 1, "max_document_length": 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompletedFamilies:
+    """A sweep file whose own families are complete, what is said of them, and what stands against them.
+
+    With problems, what a family lacks is made up, so that the rest of the file can be checked.
+    """
+
+    sweep: SweepFile
+    notices: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+
+def complete_families(sweep: SweepFile, where: str) -> CompletedFamilies:
+    """Read the checkpoints of the families that the sweep's cells use.
+
+    A checkpoint that is not there is passed over: to locate it is another step, with a message of its own.
+    """
+    used = used_checkpoints(sweep)
+    keys = {family: key for (family, _), key in used.items()}
+    own = {family.name: (f"families[{i}]", family) for i, family in enumerate(sweep.families)}
+    problems: list[Problem] = []
+    notices: list[str] = []
+    completed = dict(own)
+    for name, key in keys.items():
+        place, family = own[name] if name in own else (key, FAMILIES[name])
+        found = _found(family, [role for role in ROLES if (name, role) in used])
+        notices += [notice for role in found for notice in _notices(family, role, found[role])]
+        merged, faults = _completed(family, found)
+        problems += [Problem(where=where, key=f"{place}.{setting}", message=text) for setting, text in faults]
+        completed[name] = (place, merged)
+    families = tuple(completed[family.name][1] for family in sweep.families)
+    return CompletedFamilies(
+        sweep=sweep.model_copy(update={"families": families}), notices=tuple(notices), problems=tuple(problems)
+    )
+
+
+def _found(family: Family, used: list[Role]) -> dict[Role, FoundSettings]:
+    """What the used checkpoints say; the other one is asked only where they leave something open."""
+    found: dict[Role, FoundSettings] = {}
+    for role in (*used, *(role for role in ROLES if role not in used)):
+        checkpoint = family.checkpoint(role)
+        if checkpoint is None or (role not in used and not _lacking(family, found)):
+            continue
+        try:
+            found[role] = found_settings(_weights(checkpoint))
+        except InputError:
+            continue
+    return found
+
+
+def _lacking(family: Family, found: Mapping[Role, FoundSettings]) -> list[str]:
+    return [s for s in _REQUIRED if all(getattr(holder, s) is None for holder in (family, *found.values()))]
+
+
+def _completed(family: Family, found: Mapping[Role, FoundSettings]) -> tuple[Family, list[tuple[str, str]]]:
+    """The family with what its checkpoints say, and (setting, fault) of each contradiction and of what is missing."""
+    values = {setting: getattr(family, setting) for setting in dict.fromkeys((*_HELD, *_REQUIRED))}
+    says = dict.fromkeys(values, "the family")
+    faults = []
+    for role, settings in found.items():
+        for setting in values:
+            stated = getattr(settings, setting)
+            if values[setting] is None and stated is not None:
+                values[setting], says[setting] = stated, f"its {role}"
+            elif setting in _HELD and stated not in (None, values[setting]):
+                source = _checkpoint(family, role).source
+                first = f"{says[setting]} says {values[setting]!r}"
+                faults.append(
+                    (setting, f"{first}, and its {role} ({source}) {stated!r}; leave it out to take the latter")
+                )
+    for setting in _lacking(family, found):
+        faults.append((setting, f"is required: {_silent(family)}"))
+    values |= {setting: _STAND_IN[setting] for setting in _REQUIRED if values[setting] is None}
+    return family.model_copy(update=values), faults
+
+
+def _silent(family: Family) -> str:
+    sources = " and ".join(_checkpoint(family, role).source for role in ROLES if family.checkpoint(role))
+    return f"{sources} cannot be read, or does not say it (a sentence-transformers folder would)"
+
+
+def _notices(family: Family, role: Role, found: FoundSettings) -> Iterator[str]:
+    checkpoint = _checkpoint(family, role)
+    place = f"family '{family.name}': its {role} ({checkpoint.source})"
+    if found.normalizes:
+        yield f"{place} ends in a Normalize module, which is dropped: normalising is the similarity's part"
+    if checkpoint.remote_code:
+        yield f"{place} runs code of its own, as its remote_code says"
+    source = parse_source(checkpoint.source)
+    if source.scheme == "hf" and source.revision is None:
+        yield f"{place} pins no revision: the newest one found is taken, and its content identifies the trials"
+
+
+def _checkpoint(family: Family, role: Role) -> Checkpoint:
+    checkpoint = family.checkpoint(role)
+    assert checkpoint is not None
+    return checkpoint
+
+
+def _weights(checkpoint: Checkpoint) -> WeightsSpec:
+    return WeightsSpec(source=checkpoint.source, gguf_file=checkpoint.gguf_file, remote_code=checkpoint.remote_code)

@@ -1,0 +1,118 @@
+"""Spearman correlations per cell, data set and similarity, both orders of the pairs, averaged over seeds."""
+
+from collections.abc import Iterable, Mapping
+
+import polars as pl
+
+from results.gains import start_similarity
+from results.scores import mean_if_whole
+from results.selection import refuse_pooling, refuse_repeats, scale_name, select_result, select_trials
+from search_spaces.catalogue.init_regimes import INIT_REGIMES
+from search_spaces.catalogue.similarities import SIMILARITIES
+
+CELL = ["task", "family", "layers", "init_regime", "group", "data_set", "split"]
+ORDERS = ("forward", "swapped")
+_SCORED = ["trial_id", "group", "data_set", "data_hash", "split", "score_similarity"]
+
+
+def sts_scores(
+    correlations: pl.DataFrame,
+    expected: pl.DataFrame,
+    *,
+    where: Mapping[str, str] | None = None,
+    pool: bool = False,
+) -> pl.DataFrame:
+    """Correlations per family, layers, init regime, data set, trained similarity and score similarity; -1 to 1.
+
+    `forward` is that of s(a, b), `swapped` of s(b, a): they differ where the similarity is not symmetric. `untrained`
+    is `forward` of the checkpoint that training started from, under the row's score similarity (a trained one with the
+    fixed one it starts at). `rank` orders the forward correlations of a cell's own similarities, 1 is best. A group of
+    several data sets also has rows without `data_set`: their unweighted means. What is not there is null.
+
+    `correlations` and `expected` are `Collected.correlations` and `Collected.expected_sts`; what a checkpoint was
+    scored with beyond what is expected has rows too. `where` maps columns to values.
+
+    Raises:
+        SelectionError: the rows would pool training data or scales (unless `pool`), or two trials of one cell and
+            seed; or the choice finds nothing.
+    """
+    where = where or {}
+    chosen = select_trials(expected, where)
+    refuse_repeats(chosen)
+    trained = chosen.filter(pl.col("kind") == "train")
+    if not pool:
+        refuse_pooling(trained)
+    whole = _with_means(_with_found(_both_orders(correlations), chosen))
+    seeds = whole.group_by([*CELL, "kind", "similarity", "score_similarity"], maintain_order=True).agg(
+        *(mean_if_whole(order).alias(order) for order in ORDERS),
+        num_scored_pairs=pl.col("num_scored_pairs").first(),
+        num_seeds=pl.col("seed").n_unique(),
+    )
+    rows = _ranked(_with_untrained(seeds.filter(pl.col("kind") == "train"), seeds.filter(pl.col("kind") != "train")))
+    scales = trained.select("scale_mode", "scale_value").unique().sort("scale_mode", "scale_value").rows()
+    named = rows.with_columns(
+        training_data=pl.lit(" + ".join(trained["training_data"].unique().sort())),
+        scale=pl.lit(" + ".join(scale_name(mode, value) for mode, value in scales)),
+    )
+    return select_result(_in_order(named, chosen), where).select(
+        *("task", "training_data", "scale", "family", "layers", "init_regime", "group", "data_set", "split"),
+        *("kind", "similarity", "score_similarity", *ORDERS, "untrained", "rank", "num_seeds", "num_scored_pairs"),
+    )
+
+
+def _both_orders(correlations: pl.DataFrame) -> pl.DataFrame:
+    """One row for each evaluation, with a column for each order."""
+    orders = (pl.col("spearman").filter(pl.col("order") == order).first().alias(order) for order in ORDERS)
+    return correlations.group_by(_SCORED, maintain_order=True).agg(*orders, pl.col("num_scored_pairs").first())
+
+
+def _with_found(found: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
+    """The expected evaluations and, of the same trials, whatever else was scored."""
+    of_trial = chosen.drop("score_similarity").unique(maintain_order=True)
+    others = found.join(chosen, on=_SCORED, how="anti").select(_SCORED)
+    key = [name for name in _SCORED if name != "score_similarity"]
+    more = of_trial.join(others, on=key, how="inner", maintain_order="left").select(chosen.columns)
+    return pl.concat([chosen, more]).join(found, on=_SCORED, how="left", maintain_order="left")
+
+
+def _with_means(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows, and the means over the data sets of each group that has several."""
+    key = [name for name in rows.columns if name not in ("data_set", "data_hash", "split", "num_scored_pairs", *ORDERS)]
+    means = rows.group_by(key, maintain_order=True).agg(
+        *(mean_if_whole(order).alias(order) for order in ORDERS),
+        num_data_sets=pl.len(),
+        num_scored_pairs=pl.col("num_scored_pairs").sum(),
+    )
+    several = means.filter(pl.col("num_data_sets") > 1).drop("num_data_sets")
+    absent = {name: pl.lit(None, pl.String) for name in ("data_set", "data_hash", "split")}
+    return pl.concat([rows, several.with_columns(**absent).select(rows.columns).cast(dict(rows.schema))])
+
+
+def _with_untrained(trained: pl.DataFrame, untrained: pl.DataFrame) -> pl.DataFrame:
+    before = untrained.select(*CELL, start="score_similarity", untrained="forward")
+    starts = {name: start_similarity(name) for name in trained["score_similarity"].unique()}
+    rows = trained.with_columns(start=pl.col("score_similarity").replace_strict(starts, return_dtype=pl.String))
+    return rows.join(before, on=[*CELL, "start"], how="left", nulls_equal=True, maintain_order="left")
+
+
+def _ranked(rows: pl.DataFrame) -> pl.DataFrame:
+    own = pl.when(pl.col("similarity") == pl.col("score_similarity")).then(pl.col("forward").round(12))
+    return rows.with_columns(rank=own.rank("dense", descending=True).over(CELL))
+
+
+def _in_order(rows: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
+    """Families, groups and data sets as the sweep lists them, regimes and similarities as the catalogue does."""
+    return rows.sort(
+        *("task", _place("family", chosen["family"].unique(maintain_order=True)), "layers"),
+        _place("init_regime", INIT_REGIMES),
+        _place("group", chosen["group"].unique(maintain_order=True)),
+        _place("data_set", chosen["data_set"].unique(maintain_order=True)),
+        _place("similarity", SIMILARITIES),
+        _place("score_similarity", SIMILARITIES),
+        maintain_order=True,
+    )
+
+
+def _place(column: str, order: Iterable[str]) -> pl.Expr:
+    places = {name: place for place, name in enumerate(order)}
+    return pl.col(column).replace_strict(places, default=len(places), return_dtype=pl.Int64)

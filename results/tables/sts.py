@@ -1,0 +1,63 @@
+"""Table `sts`: Spearman correlations of scored pairs per model, init regime, data set and similarity, both orders."""
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from results.collect import Collected
+from results.selection import select_trials
+from results.sts import sts_scores
+from results.tables.parts import missing_lines, model_name, varying, warning_notes
+from results.tables.table import Column, Table, TableOptions
+
+
+def build(collected: Collected, options: TableOptions) -> Table:
+    """The table of scored pairs. Raises what `results.sts.sts_scores` raises."""
+    found = sts_scores(collected.correlations, collected.expected_sts, where=options.where, pool=options.pool)
+    mean = pl.format("mean of {}", "group")
+    rows = found.with_columns(model_name(), shown_data_set=pl.coalesce("data_set", mean))
+    return Table(
+        name="sts",
+        title="Scored pairs of texts: Spearman correlation with the raters",
+        columns=_columns(rows),
+        rows=rows,
+        notes=(*_notes(rows), *warning_notes(collected)),
+        block=("task", "model", "init_regime", "group", "shown_data_set"),
+        rank="rank",
+        holes=tuple(_holes(collected, options)),
+    )
+
+
+def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
+    differ = rows.filter(pl.col("similarity") != pl.col("score_similarity"))
+    scored_with = (Column(key="score_similarity", header="scored with"),) if differ.height else ()
+    return (
+        *varying(rows, (Column(key="task", header="task"),)),
+        Column(key="model", header="model"),
+        Column(key="init_regime", header="init regime"),
+        *varying(rows, (Column(key="group", header="group"),)),
+        Column(key="shown_data_set", header="data set"),
+        Column(key="similarity", header="similarity"),
+        *scored_with,
+        Column(key="forward", header="Spearman s(a, b)", kind="score", ranked=True),
+        Column(key="swapped", header="Spearman s(b, a)", kind="score"),
+        Column(key="untrained", header="untrained", kind="score"),
+        Column(key="num_seeds", header="seeds", kind="count"),
+    )
+
+
+def _notes(rows: pl.DataFrame) -> Iterator[str]:
+    data, scale = (", ".join(rows[name].unique().sort()) for name in ("training_data", "scale"))
+    yield f"Trained on {data}, scale {scale}. Correlations are times 100, averaged over seeds."
+    yield (
+        "A pair's first text takes the query's part in s(a, b) and the document's in s(b, a): a symmetric similarity "
+        "gives the same for both."
+    )
+    yield "Untrained: the checkpoint before training, s(a, b) under the row's score similarity."
+    if rows["num_seeds"].max() == 1:
+        yield "One seed: nothing here says how far another seed would move a number."
+
+
+def _holes(collected: Collected, options: TableOptions) -> Iterator[str]:
+    chosen = select_trials(collected.expected_sts, options.where)
+    yield from missing_lines(collected, chosen, ("trial", "sts"))

@@ -1,0 +1,28 @@
+"""What can be asked of a benchmark."""
+
+from dataclasses import dataclass
+
+from search_spaces.specs import Precision
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The same for all benchmarks; each reads what concerns it.
+
+    Attributes:
+        data: names of data sets.
+        batches: pairs in an optimiser step.
+        precisions: 'fp32' or 'bf16'.
+        threads: computing threads of each contestant.
+        rounds: how many blocks of each contestant are compared.
+        steps: optimiser steps of a block.
+        check: whether losses are compared first.
+    """
+
+    data: tuple[str, ...]
+    batches: tuple[int, ...]
+    precisions: tuple[Precision, ...]
+    threads: int
+    rounds: int
+    steps: int
+    check: bool

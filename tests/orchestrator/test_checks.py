@@ -1,0 +1,36 @@
+"""What a checkpoint says against a sweep file's encoders."""
+
+from dataclasses import replace
+
+import pytest
+
+from orchestrator.checks import encoder_problems
+from search_spaces.specs import EncoderSpec, WeightsSpec
+from trainers.limits import Limits
+
+ENCODER = EncoderSpec(
+    family="minilm",
+    init_regime="finetune",
+    weights=WeightsSpec(source="path:/somewhere"),
+    layers=None,
+    pooling="mean",
+    append_eos=False,
+    query_prompt="",
+    document_prompt="",
+    max_query_length=64,
+    max_document_length=64,
+)
+
+
+@pytest.mark.parametrize(("two_towers", "towers"), [(False, "shared"), (False, "separate"), (True, "separate")])
+def test_any_towers_may_start_from_one_and_two_from_two(two_towers, towers):
+    limits = Limits(num_layers=None, num_positions=None, two_towers=two_towers)
+    assert list(encoder_problems(replace(ENCODER, towers=towers), limits, where="sweep.yaml", key="axes")) == []
+
+
+def test_one_tower_cannot_start_from_two():
+    limits = Limits(num_layers=None, num_positions=None, two_towers=True)
+    [problem] = encoder_problems(ENCODER, limits, where="sweep.yaml", key="axes.family[0]")
+    assert (problem.where, problem.key) == ("sweep.yaml", "axes.family[0]")
+    message = "path:/somewhere has a tower for queries and one for documents; write `towers: separate`"
+    assert problem.message == message

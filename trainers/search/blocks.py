@@ -1,0 +1,64 @@
+"""A corpus as a stream of blocks: raw embeddings, or what is kept of them on disk.
+
+Shapes: D documents of a block, T of a tile, N of the corpus, H embedding size.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+BLOCK_DOCUMENTS = 16_384
+FloatMatrix = npt.NDArray[np.float32]
+AnyFloats = npt.NDArray[np.floating[Any]]  # float32 or float16, in memory or mapped
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Block:
+    """Consecutive documents of a corpus. Blocks may come in any order.
+
+    Attributes:
+        first: the position of the first document in the corpus.
+        vector_DH: raw embeddings, float32 or float16; unit directions where `norm_D` is given.
+        norm_D: float32 norms of the raw embeddings, where directions and norms are kept apart.
+    """
+
+    first: int
+    vector_DH: AnyFloats
+    norm_D: FloatMatrix | None = None
+
+    def __len__(self) -> int:
+        return len(self.vector_DH)
+
+    def raw(self, start: int, stop: int) -> torch.Tensor:
+        """Raw embeddings float32 [T, H] of some of the documents; a view where nothing must be converted."""
+        # torch takes no read-only (memory-mapped) array without a warning, and no other byte order.
+        tile_TH = np.require(self.vector_DH[start:stop], requirements=["C", "W"])
+        if tile_TH.dtype not in (np.float32, np.float16):
+            raise ValueError(f"embeddings are {tile_TH.dtype}; they must be float32 or float16")
+        raw_TH = torch.from_numpy(tile_TH).float()
+        if self.norm_D is None:
+            return raw_TH
+        return raw_TH * torch.from_numpy(np.array(self.norm_D[start:stop], np.float32))[:, None]
+
+
+def in_blocks(vectors_NH: AnyFloats, num_rows: int = BLOCK_DOCUMENTS) -> Iterator[Block]:
+    """Raw embeddings of a corpus, which may be memory-mapped, at most `num_rows` at a time."""
+    for start in range(0, len(vectors_NH), num_rows):
+        yield Block(first=start, vector_DH=vectors_NH[start : start + num_rows])
+
+
+def kept_blocks(direction_NH: AnyFloats, norm_N: FloatMatrix, num_rows: int = BLOCK_DOCUMENTS) -> Iterator[Block]:
+    """Kept embeddings of a corpus (unit directions in float16, float32 norms), at most `num_rows` at a time.
+
+    Raises:
+        ValueError: there are not as many norms as directions.
+    """
+    if len(direction_NH) != len(norm_N):
+        raise ValueError(f"there are {len(direction_NH)} directions and {len(norm_N)} norms")
+    for start in range(0, len(direction_NH), num_rows):
+        some = slice(start, start + num_rows)
+        yield Block(first=start, vector_DH=direction_NH[some], norm_D=norm_N[some])

@@ -1,0 +1,219 @@
+"""The running top k of each query over a stream of blocks, under every similarity at once.
+
+Shapes: Q queries, G of a group, D documents of a block, T of a tile, N of the corpus, K results, P pairs, H embedding
+size.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from trainers.search.blocks import AnyFloats, Block, FloatMatrix
+from trainers.search.budget import MEMORY_BUDGET_BYTES, tiling
+from trainers.search.candidates import PIECE, Tile, candidates, floors
+from trainers.search.cosines import Backend, Cosines, cosines, directions, fastest_backend
+from trainers.search.exact import as_float32, checked_norms, exact_scores, search_norms
+from trainers.search.order import Ids, Places, rank_keys, scores_of, tie_ranks, tie_ranks_of
+from trainers.search.running_top import RunningTop
+
+INNER_PRODUCT = (0.0,)  # gamma_d of the dot product
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rankings:
+    """The best K documents of each query, best first.
+
+    Attributes:
+        document_QK: positions in the corpus, int64; -1 where a query finds fewer than K documents.
+        score_QK: inner products with the search vectors, float32; -inf where there is no document.
+    """
+
+    document_QK: Places
+    score_QK: FloatMatrix
+
+
+class Searcher:
+    """The running top k of each query over the blocks added so far, one ranking for each gamma_d."""
+
+    def __init__(
+        self,
+        query_QH: FloatMatrix,
+        k: int,
+        *,
+        tie_rank_N: Places,
+        gammas_d: Sequence[float] = INNER_PRODUCT,
+        excluded: Sequence[Sequence[int]] | None = None,
+        memory_budget_bytes: int = MEMORY_BUDGET_BYTES,
+        backend: Backend | None = None,
+    ) -> None:
+        """Prepare a search.
+
+        Args:
+            query_QH: raw query vectors, float32: their norms change no ranking.
+            k: results per query.
+            tie_rank_N: where each document of the corpus stands among equal scores (`tie_ranks`).
+            gammas_d: exponents of the documents' norm, each a ranking of its own.
+            excluded: for each query the positions of documents that it must not find.
+            memory_budget_bytes: what the search may need beyond queries, blocks and rankings; on the device as well.
+            backend: where candidates are looked for, by default the fastest on the CPU. No result depends on it.
+
+        Raises:
+            ValueError: k is not positive, a query vector is not finite, `excluded` is of another length, or the
+                budget is too small.
+        """
+        if k < 1:
+            raise ValueError(f"k is {k}; it must be at least 1")
+        self._backend = backend or fastest_backend("cpu")
+        self._query_QH = as_float32(query_QH)
+        self._query_norm_Q = checked_norms(self._query_QH, "query", 0)
+        self._direction_QH = directions(self._query_QH, self._query_norm_Q).to(self._backend.device)
+        self._tiling = tiling(memory_budget_bytes, *self._query_QH.shape)
+        self._tie_rank_N = tie_rank_N
+        self._excluded = _Excluded(excluded, len(self._query_QH), len(tie_rank_N))
+        self._k = k
+        self._tops = {gamma_d: RunningTop(len(self._query_QH), k) for gamma_d in gammas_d}
+        self._added_N = np.zeros(len(tie_rank_N), dtype=bool)
+        self._num_added = 0
+
+    def add(self, block: Block | AnyFloats) -> None:
+        """Search a block; an array holds the raw vectors of the documents after those of the block before.
+
+        Raises:
+            ValueError: documents without an id or added before, another embedding size, or a vector that is not
+                finite or too large.
+        """
+        block = block if isinstance(block, Block) else Block(first=self._num_added, vector_DH=block)
+        self._check_fits(block)
+        for start in range(0, len(block), self._tiling.num_documents):
+            raw_TH = block.raw(start, start + self._tiling.num_documents)
+            self._search(raw_TH, block.first + start)
+        self._added_N[block.first : block.first + len(block)] = True
+        self._num_added += len(block)
+
+    def rankings(self) -> Mapping[float, Rankings]:
+        """The result over the whole corpus for each gamma_d. Raises ValueError where documents are missing."""
+        if self._num_added != len(self._tie_rank_N):
+            raise ValueError(f"{self._num_added} documents were added, of {len(self._tie_rank_N)} that have an id")
+        position_N = np.append(np.argsort(self._tie_rank_N), -1)  # by tie rank; -1 stands for no document
+        return {
+            gamma_d: Rankings(document_QK=position_N[tie_ranks_of(top.keys())], score_QK=scores_of(top.keys()))
+            for gamma_d, top in self._tops.items()
+        }
+
+    def _search(self, raw_TH: Tensor, first: int) -> None:
+        norm_T = checked_norms(raw_TH, "document", first)
+        weights = {gamma_d: search_norms(raw_TH, norm_T, gamma_d) for gamma_d in self._tops}
+        self._check_scores(weights.values())
+        if not len(self._query_QH):
+            return
+        on_device = _padded(directions(raw_TH.to(self._backend.device), norm_T.to(self._backend.device)))
+        for start in range(0, len(self._query_QH), self._tiling.num_queries):
+            group = slice(start, start + self._tiling.num_queries)
+            found = cosines(self._direction_QH[group], on_device, self._backend.dtype)
+            for gamma_d, weight_T in weights.items():
+                tile = self._tile(on_device, weight_T, group)
+                for query_P, index_P in self._candidates(found, gamma_d, tile, group):
+                    self._take(raw_TH, first, gamma_d, query_P, index_P)
+
+    def _tile(self, direction_TH: Tensor, weight_T: Tensor, group: slice) -> Tile:
+        def exact(rows: slice) -> Cosines:
+            return cosines(self._direction_QH[group][rows], direction_TH, torch.float32)
+
+        return Tile(
+            weight_T=_padded(weight_T.float().to(direction_TH.device)),
+            num_documents=len(weight_T),
+            num_wanted=self._k + self._excluded.most(group),
+            exact=exact,
+        )
+
+    def _candidates(self, found: Cosines, gamma_d: float, tile: Tile, group: slice) -> Iterator[tuple[Places, Places]]:
+        score_G = torch.from_numpy(self._tops[gamma_d].floor()[group]).double()
+        floor_G = floors(score_G, self._query_norm_Q[group]).to(found.value_GT.device)
+        for row_P, index_P in candidates(found, floor_G, tile):
+            yield row_P.cpu().numpy() + group.start, index_P.cpu().numpy()
+
+    def _take(self, raw_TH: Tensor, first: int, gamma_d: float, query_P: Places, index_P: Places) -> None:
+        allowed_P = self._excluded.allow(query_P, index_P + first)
+        query_P, index_P = query_P[allowed_P], index_P[allowed_P]
+        score_P = exact_scores(self._query_QH, raw_TH, gamma_d, query_P, index_P)
+        self._tops[gamma_d].add(query_P, rank_keys(score_P, self._tie_rank_N[index_P + first]))
+
+    def _check_fits(self, block: Block) -> None:
+        last, size = block.first + len(block), self._query_QH.shape[1]
+        if last > len(self._tie_rank_N):
+            raise ValueError(f"{last} documents were added, and only {len(self._tie_rank_N)} have an id")
+        if block.vector_DH.shape[1] != size:
+            raise ValueError(f"documents have {block.vector_DH.shape[1]} dimensions, and queries {size}")
+        if self._added_N[block.first : last].any():
+            raise ValueError(f"documents {block.first} to {last - 1} were added, some of them before")
+
+    def _check_scores(self, weights: Iterable[Tensor]) -> None:
+        largest_query = float(self._query_norm_Q.max()) if len(self._query_norm_Q) else 0.0
+        largest = max((float(weight_T.max()) for weight_T in weights if len(weight_T)), default=0.0)
+        if max(largest, largest_query * largest) > np.finfo(np.float32).max:
+            raise ValueError(
+                f"embeddings are too large for float32 scores: the norm of a query is {largest_query:.3g} and of a "
+                f"document {largest:.3g}"
+            )
+
+
+class _Excluded:
+    """Which documents each query must not find, as one sorted number for each pair: query row * N + position."""
+
+    def __init__(self, excluded: Sequence[Sequence[int]] | None, num_queries: int, num_documents: int) -> None:
+        if excluded is not None and len(excluded) != num_queries:
+            raise ValueError(f"excluded documents for {len(excluded)} queries, where {num_queries} are searched")
+        self._num_documents = num_documents
+        unique = [sorted(set(positions)) for positions in excluded or [()] * num_queries]
+        self._num_Q: npt.NDArray[np.int64] = np.array([len(positions) for positions in unique], dtype=np.int64)
+        pairs = [row * num_documents + position for row, positions in enumerate(unique) for position in positions]
+        self._pairs: npt.NDArray[np.int64] = np.array(pairs, dtype=np.int64)
+
+    def most(self, group: slice) -> int:
+        """The largest number of documents that a query of the group excludes."""
+        return int(self._num_Q[group].max(initial=0))
+
+    def allow(self, query_P: Places, document_P: Places) -> npt.NDArray[np.bool_]:
+        """Whether the query of each pair may find its document."""
+        if not len(self._pairs):
+            return np.ones(len(query_P), dtype=bool)
+        pair_P = query_P * self._num_documents + document_P
+        place_P = np.searchsorted(self._pairs, pair_P).clip(max=len(self._pairs) - 1)
+        allowed: npt.NDArray[np.bool_] = self._pairs[place_P] != pair_P
+        return allowed
+
+
+def search(
+    query_QH: FloatMatrix,
+    blocks: Iterable[Block | AnyFloats],
+    k: int,
+    *,
+    document_ids: Ids,
+    gamma_d: float = 0.0,
+    excluded: Sequence[Sequence[int]] | None = None,
+    memory_budget_bytes: int = MEMORY_BUDGET_BYTES,
+    backend: Backend | None = None,
+) -> Rankings:
+    """The k documents of highest score for each query; ties by id descending. Else as `Searcher`."""
+    searcher = Searcher(
+        query_QH,
+        k,
+        tie_rank_N=tie_ranks(document_ids),
+        gammas_d=(gamma_d,),
+        excluded=excluded,
+        memory_budget_bytes=memory_budget_bytes,
+        backend=backend,
+    )
+    for block in blocks:
+        searcher.add(block)
+    return searcher.rankings()[gamma_d]
+
+
+def _padded(tile: Tensor) -> Tensor:
+    """The rows of a tile, and zeros up to a whole number of pieces."""
+    missing = -len(tile) % PIECE
+    return torch.cat([tile, tile.new_zeros(missing, *tile.shape[1:])]) if missing else tile
