@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format clean
+.PHONY: help demo test check bench format clean
 
 help: ## Show what there is to make
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,6 +24,9 @@ check: .venv/test-installed ## Format, lint, types, layers, fast tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+bench: .venv/test-installed ## Measure speed and memory against peers (BENCH=training, BENCH_ARGS='--data attack')
+	@$(BIN)/python -m tests.benchmarks $(BENCH) $(BENCH_ARGS)
 
 format: .venv/test-installed ## Format the code and sort its imports
 	$(BIN)/ruff check --fix --select I .

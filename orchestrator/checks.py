@@ -8,18 +8,30 @@ from search_spaces.problems import Problem
 from search_spaces.schema import ProbeBlock, ResourcesBlock, SweepFile
 from search_spaces.specs import DataSpec, EncoderSpec
 from trainers.candidate_pools import pool_sizes
+from trainers.hard_negatives import negatives_fault
 from trainers.limits import Limits
+from trainers.pairs import most_negatives
 from trainers.provenance import accelerators
 
 
 def machine_problems(resources: ResourcesBlock, where: str) -> Iterator[Problem]:
     """Requests for one trial that this machine can never meet."""
-    if resources.cpus > (num_cpus := available_cpus()):
-        message = f"{resources.cpus} CPUs for one trial, but this machine has {num_cpus}"
-        yield Problem(where=where, key="resources.cpus", message=message)
-    if resources.gpus and resources.gpus > (num_gpus := _available_gpus()):
-        message = f"{resources.gpus:g} GPUs for one trial, but this machine has {num_gpus or 'none'}"
+    devices, whole_gpus = resources.devices, resources.gpus == int(resources.gpus)
+    for_all = "for one trial" if devices == 1 else f"for each of the {devices} devices of one trial"
+    if devices * resources.cpus > (num_cpus := available_cpus()):
+        key = "resources.cpus" if devices == 1 else "resources.devices"
+        message = f"{resources.cpus} CPUs {for_all}{_sum(devices, resources.cpus)}, but this machine has {num_cpus}"
+        yield Problem(where=where, key=key, message=message)
+    if devices > 1 and not whole_gpus:
+        message = f"{resources.gpus:g} of a GPU {for_all}, but those that train together share none: write 1 or 0"
         yield Problem(where=where, key="resources.gpus", message=message)
+    elif resources.gpus and devices * resources.gpus > (num_gpus := _available_gpus()):
+        message = f"{resources.gpus:g} GPUs {for_all}{_sum(devices, resources.gpus)}, but this machine has "
+        yield Problem(where=where, key="resources.gpus", message=f"{message}{num_gpus or 'none'}")
+
+
+def _sum(devices: int, each: float) -> str:
+    return f" are {devices * each:g}" if devices > 1 else ""
 
 
 def _available_gpus() -> int:
@@ -76,6 +88,13 @@ def batch_problems(
             what = "scored pairs" if data.entry.is_scored else "different queries"
             message = f"{size}, but '{data.name}' has only {found} {what} to fill it"
             yield Problem(where=where, key=key, message=message)
+
+
+def negative_problems(asked: Iterable[tuple[DataSpec, int]], where: str) -> Iterator[Problem]:
+    """Hard negatives that no query of the training data has so many of. Asked: the data, and how many of each query."""
+    for data, hard_negatives in asked:
+        if fault := negatives_fault(most_negatives(data), hard_negatives, f"'{data.name}'"):
+            yield Problem(where=where, key="training.hard_negatives", message=fault)
 
 
 def probe_problems(

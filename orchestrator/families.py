@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from search_spaces.catalogue.families import FAMILIES, ROLES, Checkpoint, Family, Role
-from search_spaces.catalogue.sources import parse_source
 from search_spaces.expand import used_checkpoints
 from search_spaces.problems import InputError, Problem
 from search_spaces.schema import SweepFile
 from search_spaces.specs import WeightsSpec
 from trainers.checkpoint_settings import FoundSettings, found_settings
+from trainers.weights import pinned
 
 _HELD = ("pooling", "append_eos", "query_prompt", "document_prompt")  # a length is the file's to choose
 _REQUIRED = ("pooling", "max_query_length", "max_document_length")
@@ -45,8 +45,9 @@ def complete_families(sweep: SweepFile, where: str) -> CompletedFamilies:
     completed = dict(own)
     for name, key in keys.items():
         place, family = own[name] if name in own else (key, FAMILIES[name])
-        found = _found(family, [role for role in ROLES if (name, role) in used])
-        notices += [notice for role in found for notice in _notices(family, role, found[role])]
+        roles = [role for role in ROLES if (name, role) in used]
+        found = _found(family, roles)
+        notices += [text for role in roles if role in found for text in _notices(family, role, found[role])]
         merged, faults = _completed(family, found)
         problems += [Problem(where=where, key=f"{place}.{setting}", message=text) for setting, text in faults]
         completed[name] = (place, merged)
@@ -108,9 +109,8 @@ def _notices(family: Family, role: Role, found: FoundSettings) -> Iterator[str]:
         yield f"{place} ends in a Normalize module, which is dropped: normalising is the similarity's part"
     if checkpoint.remote_code:
         yield f"{place} runs code of its own, as its remote_code says"
-    source = parse_source(checkpoint.source)
-    if source.scheme == "hf" and source.revision is None:
-        yield f"{place} pins no revision: the newest one found is taken, and its content identifies the trials"
+    if (found_source := pinned(_weights(checkpoint)).source) != checkpoint.source:
+        yield f"{place} pins no revision: {found_source} was found and is taken"
 
 
 def _checkpoint(family: Family, role: Role) -> Checkpoint:

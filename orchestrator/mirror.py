@@ -21,11 +21,31 @@ from results.spearman import spearman
 from results.store import Store
 from search_spaces.specs import ProbeSpec, TrialSpec, from_json, to_json
 
-STEP_COLUMNS = tuple(name for name in HISTORY.names if name not in ("trial_id", "step"))
 MAX_METRICS = 49  # a run's page stays readable under 50 metrics (mlflow#11927); the rest is in the rows
+# Outer quantiles stand in the rows alone, and memory among the facts.
+_NOT_STEPWISE = ("trial_id", "step", "peak_memory_bytes")
+STEP_COLUMNS = tuple(n for n in HISTORY.names if n not in _NOT_STEPWISE and not n.endswith(("_q05", "_q95")))
+_CHARTS = {  # MLflow groups charts by what is before '/'
+    "softmax": ("logit_std", "perplexity", "saturated_share", "score_margin", "negatives_per_query"),
+    "speed": ("pairs_per_s", "tokens_per_s", "padding_share"),
+    "validation": ("validation_score",),
+}
+_CHART_OF = {name: chart for chart, names in _CHARTS.items() for name in names}
 _MAX_PARAMETER = 500
 _UNTRAINED_SIMILARITY = "cosine"  # an untrained checkpoint has no similarity of its own; gains are against cosine
-_TRIAL_FACTS = ("final_loss", "train_wall_s", "pairs_per_s", "peak_memory_bytes", "gamma_q", "gamma_d")
+_TRIAL_FACTS = (
+    *(
+        "final_loss",
+        "end_saturated_share",
+        "validation_score",
+        "best_step",
+        "steps_done",
+        "scale_divisor",
+        "gamma_q",
+        "gamma_d",
+    ),
+    *("train_wall_s", "pairs_per_s", "peak_memory_bytes"),
+)
 HistoryRow = Mapping[str, Any]
 
 
@@ -55,24 +75,38 @@ class RunContent:
 def parameters(spec: TrialSpec | ProbeSpec) -> dict[str, str]:
     """The spec as flat parameters with dotted names, each at most 500 characters; what is unset is left away."""
     plain = json.loads(to_json(spec))
-    if plain.get("training_data"):
-        plain["training_data"]["name"] = plain["training_data"].pop("entry")["name"]
+    for data in (plain.get("training_data"), (plain.get("validation") or {}).get("data")):
+        if data:
+            data["name"] = data.pop("entry")["name"]
     return {name: str(value)[:_MAX_PARAMETER] for name, value in _flat(plain) if value not in (None, "")}
 
 
 def tags(key: str, spec: TrialSpec | ProbeSpec) -> dict[str, str]:
     """What runs are filtered by in the UI; `trial_id` or `probe_id` is the hash of the resolved spec."""
-    trial = isinstance(spec, TrialSpec)
+    own = _trial_tags(key, spec) if isinstance(spec, TrialSpec) else {"probe_id": key, "kind": "probe"}
     named = {
-        "trial_id" if trial else "probe_id": key,
-        "kind": spec.kind if isinstance(spec, TrialSpec) else "probe",
+        **own,
         "family": spec.encoder.family,
         "init_regime": spec.encoder.init_regime,
-        "similarity": spec.similarity.name if isinstance(spec, TrialSpec) and spec.similarity else None,
         "training_data": spec.training_data.name if spec.training_data else None,
+        "scale": spec.scale,
+        "scale_mode": spec.scale.mode if spec.scale else None,
+        "towers": spec.encoder.towers,
         "seed": spec.seed,
     }
     return {name: str(value) for name, value in named.items() if value is not None}
+
+
+def _trial_tags(key: str, spec: TrialSpec) -> dict[str, Any]:
+    named = {"trial_id": key, "kind": spec.kind, "similarity": spec.similarity.name if spec.similarity else None}
+    if spec.training is None:
+        return named
+    trained = "all weights" if spec.training.lora_rank is None else f"LoRA, rank {spec.training.lora_rank}"
+    return named | {
+        "trained": trained,
+        "hard_negatives": spec.training.hard_negatives,
+        "negatives_per_query": spec.num_negatives,
+    }
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -81,6 +115,11 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield from _flat(item, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", item
+
+
+def step_metric(column: str) -> str:
+    """The metric of a column of HISTORY."""
+    return f"{_CHART_OF.get(column, 'norms' if '_norm_' in column else 'train')}/{column}"
 
 
 def metric_name(measure: str, what: str) -> str:

@@ -5,6 +5,7 @@ global run. Calls block and raise what MLflow raises; `orchestrator.tracking` ke
 """
 
 import logging
+import math
 import os
 import sqlite3
 import tempfile
@@ -17,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from orchestrator.mirror import MAX_METRICS, STEP_COLUMNS, HistoryRow, RunContent, parameters, tags
+from orchestrator.mirror import MAX_METRICS, STEP_COLUMNS, HistoryRow, RunContent, parameters, step_metric, tags
 from orchestrator.tracking_place import TrackingPlace
 from results.layout import Status
 from search_spaces.specs import ProbeSpec, TrialSpec
@@ -114,14 +115,15 @@ class MlflowRuns:
 
         run = self._runs[key]
         if run.steps is None:
-            history = self._client.get_metric_history(run.run_id, f"train/{STEP_COLUMNS[0]}")
+            history = self._client.get_metric_history(run.run_id, step_metric("loss"))
             run.steps = {metric.step for metric in history}
         new = {row["step"]: (ms, row) for ms, row in rows if row["step"] not in run.steps}
         for batch in _batches(new.items(), _STEPS_PER_BATCH):
             metrics = [
-                Metric(f"train/{name}", float(row[name]), ms, step)
+                Metric(step_metric(name), float(row[name]), ms, step)
                 for step, (ms, row) in batch
                 for name in STEP_COLUMNS
+                if row[name] is not None and math.isfinite(row[name])
             ]
             self._client.log_batch(run.run_id, metrics=metrics)
             run.steps.update(step for step, _ in batch)

@@ -1,5 +1,6 @@
 """Place trials and probes on Ray: who decides where work runs, never how it works."""
 
+import math
 import os
 import re
 import tempfile
@@ -10,7 +11,7 @@ from typing import Any
 
 import ray
 from ray import tune
-from ray.tune import Callback, Stopper
+from ray.tune import Callback, Stopper, TuneConfig
 from ray.tune.stopper import NoopStopper
 
 from orchestrator.events import Ended, Listener, Retried, Started
@@ -23,15 +24,25 @@ _OBJECT_STORE_BYTES = 128 * 2**20  # trials exchange ids and numbers, no arrays
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What is to be placed: keys of trials and probes whose specs lie in the store, and what each is given."""
+    """What is to be placed: keys of trials and probes whose specs lie in the store, and what each is given.
+
+    `groups` are the trials to be trained on several devices, a process on each; `trials` all others.
+    """
 
     store_uri: str
     lock_token: int
     trials: Sequence[str]
+    groups: Sequence[str]
     probes: Sequence[str]
     num_cpus: int
     resources: ResourcesBlock
     checkpoints: CheckpointsBlock
+
+    @property
+    def cpus_in_one_process(self) -> int:
+        """What a probe, or a trial in one process, is given: enough that no more than `at_once` fit."""
+        at_once = self.resources.at_once
+        return max(self.resources.cpus, math.ceil(self.num_cpus / at_once) if at_once else 0)
 
 
 def _own_the_run() -> None:
@@ -59,7 +70,7 @@ def place(
     )
     try:
         probes = _Probes(work, listener, record_failure)
-        ended_early = _run_trials(work, listener, interrupt, record_failure) if work.trials else None
+        ended_early = _run_trials(work, listener, interrupt, record_failure)
         probes.wait(interrupt)
     finally:
         ray.shutdown()
@@ -69,21 +80,55 @@ def place(
 def _run_trials(
     work: Work, listener: Listener, interrupt: Interrupt, record_failure: Callable[[str, str], Status]
 ) -> str | None:
+    """First the trials in several processes, then the others: a turn of their own for each (`orchestrator.devices`)."""
     watcher = _Watcher(work, listener, record_failure)
-    request = tune.PlacementGroupFactory([{"CPU": work.resources.cpus, "GPU": work.resources.gpus}])
+    stop = _Stop(interrupt, watcher, work.resources.stop_after_failures)
+    if work.groups:
+        _tune(work, work.groups, _groups(work), watcher, stop)
+    if work.trials and not stop.stop_all():
+        _tune(work, work.trials, _singles(work), watcher, stop)
+    return stop.reason
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Turn:
+    """How Tune runs one kind of trials."""
+
+    trainable: Any
+    config: TuneConfig
+
+
+def _singles(work: Work) -> _Turn:
+    request = tune.PlacementGroupFactory([{"CPU": work.cpus_in_one_process, "GPU": work.resources.gpus}])
+    return _Turn(trainable=tune.with_resources(_trainable, request), config=TuneConfig(reuse_actors=True))
+
+
+def _groups(work: Work) -> _Turn:
+    from orchestrator.devices import groups_at_once
+
+    cluster = ray.cluster_resources()
+    at_once = groups_at_once(cluster.get("CPU", 0), cluster.get("GPU", 0), work.resources)
+    # No CPU, and a byte of memory, since Tune knows no request of nothing.
+    request = tune.PlacementGroupFactory([{"CPU": 0, "memory": 1}])
+    return _Turn(
+        trainable=tune.with_resources(_group_trainable, request), config=TuneConfig(max_concurrent_trials=at_once)
+    )
+
+
+def _tune(work: Work, keys: Sequence[str], turn: _Turn, watcher: "_Watcher", stop: "_Stop") -> None:
     config = {
-        "trial_id": tune.grid_search(list(work.trials)),
+        "trial_id": tune.grid_search(list(keys)),
         "store_uri": work.store_uri,
         "lock_token": work.lock_token,
         "every_steps": work.checkpoints.every_steps,
         "every_s": work.checkpoints.every_s,
+        "resources": work.resources,
     }
-    stop = _Stop(interrupt, watcher, work.resources.stop_after_failures)
     with tempfile.TemporaryDirectory(prefix="densesweep-tune-") as disposable:
         tune.Tuner(
-            tune.with_resources(_trainable, request),
+            turn.trainable,
             param_space=config,
-            tune_config=tune.TuneConfig(reuse_actors=True),
+            tune_config=turn.config,
             run_config=tune.RunConfig(
                 name="sweep",
                 storage_path=disposable,
@@ -93,7 +138,6 @@ def _run_trials(
                 verbose=0,
             ),
         ).fit()
-    return stop.reason
 
 
 def _trainable(config: Mapping[str, Any]) -> None:
@@ -101,6 +145,17 @@ def _trainable(config: Mapping[str, Any]) -> None:
     from orchestrator.worker import run_placed_trial
 
     run_placed_trial(config, tune.report)
+
+
+def _group_trainable(config: Mapping[str, Any]) -> None:
+    """Have one trial run by processes of its own, and pass on what they report."""
+    from orchestrator.devices import LostProcessError, run_group
+
+    try:
+        run_group(config, tune.report)
+    except LostProcessError as error:
+        tune.report({"lost": str(error)})  # what Tune itself keeps of an error begins with its own traceback
+        raise
 
 
 class _Watcher(Callback):
@@ -112,6 +167,7 @@ class _Watcher(Callback):
         self.num_finished = 0
         self.num_failed = 0
         self.last_failure: str | None = None
+        self._lost: dict[str, str] = {}
 
     def __reduce__(self) -> tuple[type[Callback], tuple[()]]:
         """Tune pickles its callbacks to restore an experiment, which is never done: the sweep folder is the truth."""
@@ -125,6 +181,8 @@ class _Watcher(Callback):
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
         """Unpack what the worker reported."""
+        if "lost" in result:
+            self._lost[trial.config["trial_id"]] = result["lost"]
         for event in result.get("events", ()):
             if isinstance(event, Ended):
                 self._count(event.status)
@@ -132,14 +190,17 @@ class _Watcher(Callback):
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Its worker died, and Tune tries it again."""
-        self._listener(Retried(key=trial.config["trial_id"], reason=_reason(trial)))
+        self._listener(Retried(key=trial.config["trial_id"], reason=self._reason(trial)))
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Its worker died once too often."""
         key = trial.config["trial_id"]
-        status = self._record_failure(key, _reason(trial))
+        status = self._record_failure(key, self._reason(trial))
         self._count(status)
         self._listener(Ended(key=key, status=status))
+
+    def _reason(self, trial: Any) -> str:
+        return _reason(self._lost.pop(trial.config["trial_id"], "") or str(trial.get_error() or ""))
 
     def _count(self, status: Status) -> None:
         self.num_finished += status.state == "finished"
@@ -177,9 +238,8 @@ class _Stop(Stopper):
         return self.reason is not None or self._interrupt.asked
 
 
-def _reason(trial: Any) -> str:
+def _reason(text: str) -> str:
     """One line on why Ray lost a trial."""
-    text = str(trial.get_error() or "")
     if "OutOfMemory" in text or "memory monitor" in text:
         return "out of memory: Ray ended the worker (ask for fewer trials at once, or a smaller global_batch or layers)"
     return f"worker died: {_first_line(text)}"
@@ -196,7 +256,7 @@ class _Probes:
 
     def __init__(self, work: Work, listener: Listener, record_failure: Callable[[str, str], Status]) -> None:
         task = ray.remote(
-            num_cpus=work.resources.cpus, num_gpus=work.resources.gpus, max_retries=work.resources.retries
+            num_cpus=work.cpus_in_one_process, num_gpus=work.resources.gpus, max_retries=work.resources.retries
         )(_probe)
         self._refs = {task.remote(work.store_uri, key, work.lock_token): key for key in work.probes}
         self._listener = listener

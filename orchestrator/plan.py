@@ -1,11 +1,18 @@
 """What a sweep file asks for, held against what its folder already has. Imports neither torch nor ray nor mlflow."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from orchestrator.checks import batch_problems, encoder_problems, machine_problems, measure_problems, probe_problems
+from orchestrator.checks import (
+    batch_problems,
+    encoder_problems,
+    machine_problems,
+    measure_problems,
+    negative_problems,
+    probe_problems,
+)
 from orchestrator.families import complete_families
 from orchestrator.tracking_place import absolute_uri, tracking_problems
 from results.layout import (
@@ -46,6 +53,12 @@ class TrialPlan:
     spec: TrialSpec
     trial_id: str
     state: TrialState
+
+    @property
+    def is_trained_together(self) -> bool:
+        """Whether what is left of it is a training on several devices; evaluations take one."""
+        has_training_left = self.spec.kind == "train" and self.state not in ("to evaluate", "finished")
+        return has_training_left and self.spec.execution.num_devices > 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +129,7 @@ def resolve(path: Path) -> Resolved:
     data = _each(_with_content, {*asked.training, *asked.validation, *asked.evaluation}, problems)
     num_queries = {spec: _num_in_batches(data[spec]) for spec in asked.training if spec in data}
     problems += batch_problems(asked.batches, num_queries, where)
+    problems += negative_problems(_hard_negatives(expansion, data), where)
     contrastive = [spec for spec in asked.training if not spec.entry.is_scored]
     problems += probe_problems(sweep.probe, contrastive, num_queries, where)
     if problems or expansion is None:
@@ -130,6 +144,16 @@ def _num_in_batches(data: DataSpec) -> int:
         assert data.num_pairs is not None, "resolved data has its number of pairs"
         return data.num_pairs
     return num_different_queries(data)
+
+
+def _hard_negatives(expansion: Expansion | None, there: Container[DataSpec]) -> dict[tuple[DataSpec, int], None]:
+    """What trials ask for of training data that is there: the data, and how many hard negatives of each query."""
+    asked: dict[tuple[DataSpec, int], None] = {}
+    for trial in expansion.trials if expansion else ():
+        data, settings = trial.training_data, trial.training
+        if data and data in there and settings and settings.hard_negatives:
+            asked[data, settings.hard_negatives] = None
+    return asked
 
 
 def _expanded(sweep: SweepFile, where: str, problems: list[Problem]) -> Expansion | None:

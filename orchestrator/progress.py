@@ -2,9 +2,10 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -24,10 +25,13 @@ class _Line:
     title: str
     steps: int
     global_batch: int
+    num_negatives: int | None = None  # per query, masked ones counted
     state: str = "waiting"
     step: int = 0
     loss: float | None = None
     pairs_per_s: float | None = None
+    negatives: float | None = None  # per query of the last batch, without the masked ones
+    validation: float | None = None  # the last score, 0 to 1
     started: float | None = None
     said: float = 0.0  # when a plain line last told of its steps
     note: str = ""
@@ -72,7 +76,13 @@ def progress_of(plan: Plan, console: Console) -> Progress:
         training = trial.spec.training
         steps, batch = (training.steps, training.global_batch) if training else (0, 0)
         state = "finished" if trial.state == "finished" else "waiting"
-        lines[trial.trial_id] = _Line(title=trial.spec.title, steps=steps, global_batch=batch, state=state)
+        lines[trial.trial_id] = _Line(
+            title=trial.spec.title,
+            steps=steps,
+            global_batch=batch,
+            num_negatives=trial.spec.num_negatives,
+            state=state,
+        )
     return Progress(lines=lines, console=console, plain=not console.is_terminal)
 
 
@@ -94,6 +104,8 @@ def _apply(line: _Line, event: Event) -> None:
             last = history[-1]
             line.state, line.step = "training", int(last["step"])
             line.loss, line.pairs_per_s = float(last["loss"]), float(last["pairs_per_s"])
+            line.negatives = last.get("negatives_per_query")
+            line.validation = next((score for _, score in reversed(_validations(history))), line.validation)
         case EnteredPhase(phase=phase):
             line.state = phase
         case Retried(reason=reason):
@@ -106,9 +118,13 @@ def _apply(line: _Line, event: Event) -> None:
 def _plain_line(line: _Line, event: Event) -> str | None:
     match event:
         case Started():
-            return f"{line.title}: started"
-        case Stepped(history=history) if history and _is_due(line):
-            return f"{line.title}: step {line.step}/{line.steps}, loss {line.loss:.4f}, {line.pairs_per_s:.1f} pairs/s"
+            return f"{line.title}: started" + _negatives(line.num_negatives)
+        case Stepped(history=history) if history:
+            told = [f"step {step}/{line.steps}, validation {score * 100:.2f}" for step, score in _validations(history)]
+            if _is_due(line):
+                speed = f"{line.pairs_per_s:.1f} pairs/s{_negatives(line.negatives)}"
+                told.append(f"step {line.step}/{line.steps}, loss {line.loss:.4f}, {speed}")
+            return "\n".join(f"{line.title}: {text}" for text in told) or None
         case EnteredPhase(phase=phase):
             return f"{line.title}: {phase}"
         case Retried(reason=reason):
@@ -117,6 +133,16 @@ def _plain_line(line: _Line, event: Event) -> str | None:
             took = f" in {time.monotonic() - line.started:.0f} s" if line.started else ""
             return f"{line.title}: {status.state}{took}" + (f" ({status.reason})" if status.reason else "")
     return None
+
+
+def _negatives(number: float | None) -> str:
+    return "" if number is None else f", {number:.4g} negatives per query"
+
+
+def _validations(history: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:
+    """(step, score) of the steps that were validated."""
+    scored = [(int(row["step"]), row.get("validation_score")) for row in history]
+    return [(step, score) for step, score in scored if score is not None]
 
 
 def _is_due(line: _Line) -> bool:
@@ -133,7 +159,7 @@ def _table(lines: list[_Line]) -> Table:
     table = Table(title=f"{done} of {len(lines)} done", title_justify="left", box=None, pad_edge=False)
     table.add_column("trial", no_wrap=True)
     table.add_column("state", no_wrap=True)
-    for header in ("step", "loss", "pairs/s", "ETA"):
+    for header in ("step", "loss", "pairs/s", "negatives", "validation", "ETA"):
         table.add_column(header, justify="right", no_wrap=True)
     for line in lines:
         state = f"{line.state}: {line.note}" if line.note else line.state
@@ -141,9 +167,11 @@ def _table(lines: list[_Line]) -> Table:
     return table
 
 
-def _numbers(line: _Line) -> tuple[str, str, str, str]:
+def _numbers(line: _Line) -> tuple[str, ...]:
     step = f"{line.step}/{line.steps}" if line.step else ""
     loss = f"{line.loss:.4f}" if line.loss is not None else ""
     speed = f"{line.pairs_per_s:.1f}" if line.pairs_per_s else ""
     eta = line.eta_s()
-    return step, loss, speed, "" if eta is None else f"{eta:.0f} s"
+    negatives = "" if line.num_negatives is None else str(line.num_negatives)
+    validation = "" if line.validation is None else f"{line.validation * 100:.2f}"
+    return step, loss, speed, negatives, validation, "" if eta is None else f"{eta:.0f} s"

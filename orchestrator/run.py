@@ -130,7 +130,7 @@ def _place_and_mirror(plan: Plan, store: Store, lock: Lock, screen: Console, log
 
 def _cpus_for(resources: ResourcesBlock) -> int:
     """The CPUs to give to trials: as many as run at once may use."""
-    wanted = resources.at_once * resources.cpus if resources.at_once else available_cpus()
+    wanted = resources.at_once * resources.devices * resources.cpus if resources.at_once else available_cpus()
     return min(wanted, available_cpus())
 
 
@@ -140,10 +140,12 @@ def _place(plan: Plan, store: Store, lock: Lock, listener: Listener, interrupt: 
         return None
     from orchestrator.placing import Work, place
 
+    left = [t for t in plan.trials if t.state != "finished"]
     work = Work(
         store_uri=store.uri,
         lock_token=lock.token,
-        trials=[t.trial_id for t in plan.trials if t.state != "finished"],
+        trials=[t.trial_id for t in left if not t.is_trained_together],
+        groups=[t.trial_id for t in left if t.is_trained_together],
         probes=[p.probe_id for p in plan.probes if not p.finished],
         num_cpus=_cpus_for(plan.sweep.resources),
         resources=plan.sweep.resources,

@@ -1,16 +1,19 @@
 """What the commands print: plans, how a sweep stands, and its tables. Imports neither torch nor ray nor mlflow."""
 
+import contextlib
+import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from rich.console import Console
 from rich.table import Table as RichTable
 
 from orchestrator.program import command
+from orchestrator.training_facts import cut_texts, training_facts
 from results.collect import Collected, collect
 from results.layout import (
     SWEEP_LOCK,
@@ -21,9 +24,11 @@ from results.layout import (
     probe_prefix,
     status_key,
     trial_prefix,
+    trial_rows,
 )
 from results.locks import is_held
 from results.rendering import export, terminal
+from results.rows import read_rows
 from results.schemas import SchemaError
 from results.selection import SelectionError
 from results.store import Store, open_existing_store
@@ -111,16 +116,46 @@ def print_status(store: Store, record: SweepRecord, console: Console) -> None:
     """How each trial and probe stands, by its status record."""
     running = is_held(store, SWEEP_LOCK)
     grid = RichTable(box=None, pad_edge=False)
-    for header in ("identity", "trial", "state", "reason"):
+    for header in ("identity", "trial", "state"):
         grid.add_column(header)
+    for header in ("negatives", "pairs/s", "validation"):
+        grid.add_column(header, justify="right")
+    grid.add_column("reason")
     counts: dict[str, int] = {}
+    trials = {trial.trial_id for trial in record.trials}
     for key, title, status in _statuses(store, record):
         state = _state(status, running)
         counts[state] = counts.get(state, 0) + 1
-        grid.add_row(key, title, state, (status.reason or "") if status else "")
+        facts = _fact_cells(store, key) if key in trials else ("", "", "")
+        grid.add_row(key, title, state, *facts, (status.reason or "") if status else "")
     console.print(grid)
+    _print_cut_texts(_finished_rows(store, record), console)
     summary = ", ".join(f"{number} {state}" for state, number in counts.items())
     console.print(f"'{record.name}' is {'running' if running else 'not running'}: {summary}", markup=False)
+
+
+def _fact_cells(store: Store, trial_id: str) -> tuple[str, str, str]:
+    """Negatives per query, pairs/s and validation score (times 100) of a trial, empty where they are not known."""
+    facts = training_facts(store, trial_id)
+    return (
+        "" if facts.num_negatives is None else str(facts.num_negatives),
+        "" if facts.pairs_per_s is None else f"{facts.pairs_per_s:.1f}",
+        "" if facts.validation_score is None else f"{facts.validation_score * 100:.2f}",
+    )
+
+
+def _finished_rows(store: Store, record: SweepRecord) -> Iterator[Mapping[str, Any]]:
+    """The trials' own rows, as far as this version wrote them."""
+    for trial in record.trials:
+        key = trial_rows(trial.trial_id)
+        if store.exists(key):
+            with contextlib.suppress(SchemaError):
+                yield from read_rows(store, key, "trials").to_pylist()
+
+
+def _print_cut_texts(trials: Iterable[Mapping[str, Any]], console: Console) -> None:
+    for line in cut_texts(trials):
+        console.print(f"note: {line}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _statuses(store: Store, record: SweepRecord) -> Iterator[tuple[str, str, Status | None]]:
@@ -150,6 +185,7 @@ def print_results(store: Store, record: SweepRecord, console: Console) -> None:
             continue
         console.print(terminal.render(table, allow_missing=True))
         console.print()
+    _print_cut_texts(collected.trials.iter_rows(named=True), console)
     console.print(f"All tables: {command('tables', store.uri)}", markup=False, soft_wrap=True)
     console.print(f"Runs in the MLflow UI: {command('ui', store.uri)}", markup=False, soft_wrap=True)
 
@@ -235,13 +271,17 @@ def export_all(store: Store, record: SweepRecord) -> Exported:
 
 
 def _headline_gains(collected: Collected) -> dict[str, float]:
-    """Gain in nDCG points (times 100) per family, regime, group and similarity, at most 40 of them."""
+    """Gain in nDCG points (times 100) per family, regime, scale, group and similarity, at most 40 of them."""
     try:
         rows = TABLES["gains"].build(collected, TableOptions()).rows
     except SelectionError:
         return {}
     trained = rows.filter((pl.col("kind") == "train") & pl.col("gain").is_not_null())
-    return {
-        f"gain/{r['group']}/{r['model']}/{r['init_regime']}/{r['similarity']}".replace(" ", "_"): 100 * r["gain"]
-        for r in trained.head(40).iter_rows(named=True)
-    }
+    several_scales = trained["scale"].n_unique() > 1
+    return {_gain_metric(row, several_scales): 100 * row["gain"] for row in trained.head(40).iter_rows(named=True)}
+
+
+def _gain_metric(row: Mapping[str, Any], several_scales: bool) -> str:
+    """'gain/GROUP/MODEL/REGIME/SIMILARITY', with the scale as 'matched_20' where there are several."""
+    scale = "/" + re.sub(r"[()]", "_", row["scale"]).rstrip("_") if several_scales else ""
+    return f"gain/{row['group']}/{row['model']}/{row['init_regime']}{scale}/{row['similarity']}".replace(" ", "_")

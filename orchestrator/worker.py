@@ -5,16 +5,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from orchestrator.events import Ended, EnteredPhase, Event, Stepped
-from results.layout import SWEEP_LOCK, Status, probe_prefix, spec_key
+from results.layout import SWEEP_LOCK, Status, probe_prefix, spec_key, status_key, to_bytes, trial_prefix
 from results.locks import verify_token
 from results.store import Store, open_store
 from search_spaces.specs import ProbeSpec, from_json
+from trainers.attempts import Attempt
 from trainers.history import StepReport
 from trainers.probe import run_probe
+from trainers.processes import LostPeerError
 from trainers.provenance import provenance
 from trainers.resume import CheckpointPolicy
 from trainers.threads import set_threads
-from trainers.trial import Hooks, run_planned_trial
+from trainers.trial import Hooks, join_trial, planned_trial, run_planned_trial
 
 _REPORT_EVERY_S = 1.0  # a report costs a round trip to the driver, which must not slow fast steps
 
@@ -54,7 +56,7 @@ def _verifier(store: Store, token: int) -> Callable[[], None]:
     return lambda: verify_token(store, SWEEP_LOCK, token)
 
 
-def run_placed_trial(config: Mapping[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
+def run_placed_trial(config: Mapping[str, Any], send: Callable[[dict[str, Any]], None]) -> Status:
     """Run the trial that Tune's config names; `send` reports to the driver. A failing trial ends with its status."""
     store = open_store(config["store_uri"])
     reporter = _Reporter(config["trial_id"], send)
@@ -67,6 +69,32 @@ def run_placed_trial(config: Mapping[str, Any], send: Callable[[dict[str, Any]],
         provenance_json=provenance().to_json(),
     )
     reporter.end(status)
+    return status
+
+
+def join_placed_trial(config: Mapping[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
+    """Take part in the trial whose first process runs it.
+
+    Raises:
+        Exception: whatever ended the training here. Where that is the trial's own fault, such as too little memory, it
+            is sent first as the trial's end: the first process cannot know of it.
+    """
+    key, store = config["trial_id"], open_store(config["store_uri"])
+    try:
+        join_trial(planned_trial(key, store), store=store)
+    except LostPeerError:
+        raise
+    except Exception as error:
+        attempt = Attempt(store=store, prefix=trial_prefix(key), verify=_verifier(store, config["lock_token"]))
+        _Reporter(key, send).end(attempt.failed_here(error))
+        raise
+
+
+def record_end(config: Mapping[str, Any], status: Status) -> None:
+    """Write how a trial ended that one of its processes saw fail, now that none of them can write any more."""
+    store = open_store(config["store_uri"])
+    _verifier(store, config["lock_token"])()
+    store.write(status_key(trial_prefix(config["trial_id"])), to_bytes(status))
 
 
 def run_placed_probe(store_uri: str, key: str, lock_token: int) -> Status:

@@ -41,8 +41,9 @@ class Collected:
     Attributes:
         trials: one row per checkpoint, trained or untrained: the schema TRIALS, and `title`.
         expected: one row per trial, group, data set and score similarity that the sweep must have scored: `trial_id`,
-            `title`, the cell, SOFTMAX_COLUMNS, its training settings, `group`, `data_set`, `data_hash`, `split`, `measure` (the main
-            one) and `score_similarity`. Trials without a checkpoint are in it where the folder has their spec.
+            `title`, the cell, SOFTMAX_COLUMNS, its training settings, `group`, `data_set`, `data_hash`, `split`,
+            `measure` (the main one) and `score_similarity`. Trials without a checkpoint are in it where the folder has
+            their spec.
         expected_sts: the same for data sets of scored pairs, which have no measure per query.
         per_query: `trial_id`, the cell, `group`, the schema PER_QUERY and `is_main`, whether the measure is the data
             set's main one. A data set in two groups stands in both.

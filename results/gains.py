@@ -5,7 +5,14 @@ from collections.abc import Iterable, Mapping
 import polars as pl
 
 from results.scores import group_scores, mean_if_whole
-from results.selection import SelectionError, refuse_pooled_data, refuse_repeats, scale_text, select_result, select_trials
+from results.selection import (
+    SelectionError,
+    refuse_pooled_data,
+    refuse_repeats,
+    scale_text,
+    select_result,
+    select_trials,
+)
 from results.softmax import SOFTMAX_COLUMNS
 from search_spaces.catalogue.init_regimes import INIT_REGIMES
 from search_spaces.catalogue.similarities import SIMILARITIES
@@ -117,8 +124,7 @@ def _cell_scores(scores: pl.DataFrame) -> pl.DataFrame:
         scores.with_columns(similarity=pl.col("score_similarity"), replicate=replicate)
         .group_by([*CELL, "kind", "similarity"], maintain_order=True)
         .agg(
-            score=mean_if_whole("score"),
-            *(mean_if_whole(name).alias(name) for name in SOFTMAX_COLUMNS),
+            *(mean_if_whole(name).alias(name) for name in ("score", *SOFTMAX_COLUMNS)),
             num_seeds=pl.col("seed").n_unique(),
             num_data_sets=pl.col("num_data_sets").first(),
             replicates=pl.col("replicate").sort().str.join("; "),

@@ -37,7 +37,8 @@ class WeightsSpec:
 class EncoderSpec:
     """A family resolved under an init regime: all that decides the starting encoder, but the seed.
 
-    `towers`: one encoder for both sides, or one for each, which start alike and train apart.
+    `towers`: one encoder for both sides, or one for each, which start from the same weights (drawn ones: each from a
+    draw of its own) and train apart.
     """
 
     family: str

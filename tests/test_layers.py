@@ -15,7 +15,8 @@ HOMES = {
     "ray": {"orchestrator"},
     "faiss": {"trainers/threads.py"},
     "accelerate": {"trainers/accelerators.py", "trainers/stepping.py"},
-    "transformers": {"trainers/backbones.py", "trainers/gguf_conversion.py"},
+    "peft": {"trainers/adapters.py"},
+    "transformers": {"trainers/backbones.py", "trainers/gguf_conversion.py", "trainers/packing.py"},
     "torch": {"trainers"},
     "typer": {"orchestrator/cli.py"},
 }

@@ -4,7 +4,6 @@ peft is imported only where a training asks for them. Shapes: A [rank, inputs], 
 """
 
 import copy
-import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -15,15 +14,12 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from transformers.pytorch_utils import Conv1D
 
 from search_spaces.problems import InputError, Problem
-from trainers.backbones import own_random_state, quiet
+from trainers.backbones import block_linear_layers, own_random_state, quiet
 from trainers.checkpoint_files import adapter_folder, write_json
 from trainers.encoder import Encoder
 from trainers.randomness import derived_seed
-
-_IN_BLOCK = re.compile(r"(^|\.)\d+\.")  # 'encoder.layer.0.output.dense': blocks are numbered, a pooler is not
 
 
 def with_lora(encoder: Encoder, *, rank: int, alpha: float, dropout: float, seed: int) -> Encoder:
@@ -37,7 +33,7 @@ def with_lora(encoder: Encoder, *, rank: int, alpha: float, dropout: float, seed
     """
     training = encoder.training
     for tower, backbone in encoder.backbones.items():
-        targets = _linear_layers(backbone)
+        targets = block_linear_layers(backbone)
         if not targets:
             raise _no_layers(encoder)
         with _silent(), own_random_state(derived_seed(seed, "lora", tower)):
@@ -92,12 +88,6 @@ def load_trainable_state(module: nn.Module, state: Mapping[str, Tensor]) -> None
     with torch.no_grad():
         for name, tensor in own.items():
             tensor.copy_(state[name])
-
-
-def _linear_layers(backbone: nn.Module) -> list[str]:
-    """Names of the linear layers of its transformer blocks; GPT-2 calls its own Conv1D."""
-    linear = [name for name, module in backbone.named_modules() if isinstance(module, nn.Linear | Conv1D)]
-    return sorted(name for name in linear if _IN_BLOCK.search(name))
 
 
 def _wrapped(backbone: Any, targets: list[str], *, rank: int, alpha: float, dropout: float) -> Any:

@@ -1,4 +1,9 @@
-"""Run one trial of a sweep folder alone, without Ray: `python -m trainers.trial --sweep FOLDER TRIAL_ID`."""
+"""Run one trial of a sweep folder alone, without Ray: `python -m trainers.trial --sweep FOLDER TRIAL_ID`.
+
+A trial on several devices is launched as one process for each: `accelerate launch --multi_gpu --num_processes N -m
+trainers.trial ...`, which starts N processes on a machine without GPUs too (with `--cpu` it starts one), or
+`torchrun --nproc_per_node N -m trainers.trial ...`.
+"""
 
 import argparse
 import sys
@@ -9,11 +14,13 @@ from results import layout
 from results.layout import Status
 from results.store import LockedError, Store, open_existing_store
 from search_spaces.problems import InputError, Problem, unknown_name
+from search_spaces.specs import TrialSpec
 from trainers.attempts import this_process
 from trainers.history import StepReport
+from trainers.processes import Processes
 from trainers.provenance import provenance
 from trainers.resume import CheckpointPolicy
-from trainers.trial import Hooks, run_planned_trial
+from trainers.trial import Hooks, has_training_left, join_trial, planned_trial, run_planned_trial
 
 _STALE_AFTER_S = 30.0
 _SHOW_EVERY_S = 1.0
@@ -29,25 +36,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--every-s", type=float, default=60.0, help="or every so many seconds (default: %(default)s)")
     given = parser.parse_args(arguments)
     policy = CheckpointPolicy(every_steps=given.every_steps, every_s=given.every_s)
+    processes = Processes.launched()
     try:
-        status = run_alone(given.sweep, given.trial_id, policy)
+        if not processes.is_first:
+            join_alone(given.sweep, given.trial_id, processes.size)
+            return EXIT_OK
+        status = run_alone(given.sweep, given.trial_id, policy, processes.size)
     except InputError as error:
-        print(error, file=sys.stderr)
+        if processes.is_first:
+            print(error, file=sys.stderr)
         return EXIT_INPUT
     print(f"{given.trial_id}: {status.state}" + (f": {status.reason}" if status.reason else ""))
     return EXIT_OK if status.state == "finished" else EXIT_FAILED
 
 
-def run_alone(sweep: str, trial_id: str, checkpoint_policy: CheckpointPolicy) -> Status:
-    """Run one planned trial under the sweep's lock.
+def run_alone(sweep: str, trial_id: str, checkpoint_policy: CheckpointPolicy, num_processes: int = 1) -> Status:
+    """Run one planned trial under the sweep's lock, in the first of `num_processes` that were launched for it.
 
     Raises:
-        InputError: there is no such sweep folder or trial in it, or the sweep is running.
+        InputError: there is no such sweep folder or trial in it, the trial takes another number of processes, or the
+            sweep is running.
     """
-    store = open_existing_store(sweep)
-    if store is None:
-        raise _refused(sweep, "there is no sweep folder here")
-    _check_planned(store, sweep, trial_id)
+    store = _opened(sweep, trial_id, num_processes)
     try:
         lock = store.lock(layout.SWEEP_LOCK, owner=this_process(), stale_after_s=_STALE_AFTER_S)
     except LockedError as error:
@@ -62,6 +72,39 @@ def run_alone(sweep: str, trial_id: str, checkpoint_policy: CheckpointPolicy) ->
         )
     finally:
         lock.release()
+
+
+def join_alone(sweep: str, trial_id: str, num_processes: int) -> None:
+    """Take part in the trial that the first process runs, and holds the sweep's lock for.
+
+    Raises:
+        InputError: as `run_alone`.
+    """
+    store = _opened(sweep, trial_id, num_processes)
+    join_trial(planned_trial(trial_id, store), store=store)
+
+
+def _opened(sweep: str, trial_id: str, num_processes: int) -> Store:
+    store = open_existing_store(sweep)
+    if store is None:
+        raise _refused(sweep, "there is no sweep folder here")
+    _check_planned(store, sweep, trial_id)
+    spec = planned_trial(trial_id, store)
+    if num_processes != spec.execution.num_devices and has_training_left(spec, store):
+        raise _refused(sweep, _wrong_number(spec, num_processes))
+    return store
+
+
+def _wrong_number(spec: TrialSpec, launched: int) -> str:
+    wanted = spec.execution.num_devices
+    how = "python -m trainers.trial ..."
+    if wanted > 1:
+        how = (
+            f"accelerate launch --multi_gpu --num_processes {wanted} -m trainers.trial ... (on CPUs too: with --cpu it "
+            "starts one process)"
+        )
+    processes = "one process" if wanted == 1 else f"{wanted} processes"
+    return f"trial {spec.title} is trained in {processes}, but was launched in {launched}; launch it with: {how}"
 
 
 class _Printed:

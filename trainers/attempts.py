@@ -36,8 +36,12 @@ class Attempt:
 
     def fail(self, error: Exception, started: Status) -> Status:
         """Record why it failed, with the traceback of `error`, which is being handled."""
-        failed = replace(started, state="failed", reason=reason_of(error), error=traceback.format_exc())
-        return self._write(replace(failed, finished_at=_now()))
+        return self._write(_failed(error, started))
+
+    def failed_here(self, error: Exception) -> Status:
+        """What `fail` would record, for a process that takes part in an attempt which another one records."""
+        started = self._recorded() or Status(state="running", started_at=_now(), owner=this_process())
+        return _failed(error, started)
 
     def _recorded(self) -> Status | None:
         key = layout.status_key(self.prefix)
@@ -47,6 +51,11 @@ class Attempt:
         self.verify()
         self.store.write(layout.status_key(self.prefix), layout.to_bytes(status))
         return status
+
+
+def _failed(error: Exception, started: Status) -> Status:
+    failed = replace(started, state="failed", reason=reason_of(error), error=traceback.format_exc())
+    return replace(failed, finished_at=_now())
 
 
 def this_process() -> str:

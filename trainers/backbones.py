@@ -3,16 +3,21 @@
 Code that comes with a model runs only where `remote_code` says so.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers.pytorch_utils import Conv1D
 from transformers.utils import logging as transformers_logging
 
 from search_spaces.problems import InputError, Problem
+
+_IN_BLOCK = re.compile(r"(^|\.)\d+\.")  # 'encoder.layer.0.output.dense': blocks are numbered, a pooler is not
 
 
 def load_backbone(folder: Path, *, layers: int | None = None, remote_code: bool = False) -> Any:
@@ -70,6 +75,12 @@ def load_config(folder: Path, *, layers: int | None, remote_code: bool = False) 
     return config
 
 
+def block_linear_layers(backbone: nn.Module) -> list[str]:
+    """Names of the linear layers of a transformer's blocks, sorted; GPT-2 calls its own Conv1D."""
+    linear = [name for name, module in backbone.named_modules() if isinstance(module, nn.Linear | Conv1D)]
+    return sorted(name for name in linear if _IN_BLOCK.search(name))
+
+
 @contextmanager
 def own_random_state(seed: int) -> Iterator[None]:
     """Draw from `seed` inside, and leave torch's global CPU generator as it was."""
@@ -96,8 +107,13 @@ def quiet() -> Iterator[None]:
 def _readable(folder: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ImportError) as error:  # the last: what a model's own code needs
         raise _unusable(folder, f"cannot be read as a transformer: {error}") from error
+    except RuntimeError as error:
+        if "ignore_mismatched_sizes" not in str(error):
+            raise
+        message = "its weights do not have the sizes that its config.json says"
+        raise _unusable(folder, f"cannot be read as a transformer: {message}") from error
 
 
 def _unusable(folder: Path, message: str) -> InputError:

@@ -15,32 +15,12 @@ ADAPTER = "adapter"  # low-rank adapters before they were merged, in peft's form
 _MODULES = "sentence_transformers.models"  # its module paths, in the form that every release since 2.0 reads
 _POOLING = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token", "last": "pooling_mode_lasttoken"}
 _SIMILARITIES = ("cosine", "dot")
-_ROUTER = "router_config.json"
 _SEPARATE = ("query", "document")
 
 
 def tower_folder(folder: Path, tower: str) -> Path:
     """Where a tower's config, weights and tokenizer lie: in `folder` itself if it is shared."""
     return folder if tower == "shared" else folder / _transformer(tower)
-
-
-def routed_towers(folder: Path) -> dict[str, Path] | None:
-    """The transformers' folders by side in a folder with a tower for each; None where it is no such folder.
-
-    Raises:
-        ValueError: a Router that does not choose between a query's and a document's transformer.
-    """
-    router = folder / _ROUTER
-    if not router.is_file():
-        return None
-    try:
-        structure = json.loads(router.read_bytes())["structure"]
-        towers = {side: folder / structure[side][0] for side in _SEPARATE}
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise ValueError(f"{router} does not route queries and documents") from error
-    if odd := [str(path) for path in towers.values() if not (path / "config.json").is_file()]:
-        raise ValueError(f"{router} routes to {odd[0]}, which holds no transformer")
-    return towers
 
 
 def adapter_folder(folder: Path, tower: str) -> Path:
@@ -95,7 +75,7 @@ def _write_router(folder: Path) -> None:
     structure = {side: [f(side) for f, _ in _ROUTED] for side in _SEPARATE}
     # Without a task there is no telling which tower is meant: the document's, as Router.for_query_document has it.
     parameters = {"default_route": "document", "allow_empty_key": True, "route_mappings": {}}
-    write_json(folder / _ROUTER, {"types": types, "structure": structure, "parameters": parameters})
+    write_json(folder / "router_config.json", {"types": types, "structure": structure, "parameters": parameters})
 
 
 _ROUTED = ((_transformer, "Transformer"), (_pooling, "Pooling"))

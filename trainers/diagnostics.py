@@ -73,7 +73,8 @@ def softmax_statistics(logits_QD: Tensor, factor: float) -> Tensor:
     """The numbers of `SoftmaxNumbers` [NUM_SOFTMAX_NUMBERS], of the logits' dtype. Query i's positive is document i.
 
     Args:
-        logits_QD: scores times `factor`, up to a number for each query; minus infinity where a document is no candidate.
+        logits_QD: scores times `factor`, up to a number for each query; minus infinity where a document is no
+            candidate.
         factor: the scale.
     """
     candidate_QD = logits_QD > -torch.inf

@@ -14,6 +14,7 @@ from search_spaces.catalogue.families import Pooling
 from search_spaces.problems import InputError, Problem
 from search_spaces.specs import EncoderSpec, Towers
 from trainers.limits import num_positions
+from trainers.packing import pack_where_possible, packed_states
 
 Side = Literal["query", "document"]
 Tower = Literal["shared", "query", "document"]
@@ -48,6 +49,7 @@ class Encoder(nn.Module):
             if isinstance(pooler := getattr(backbone, "pooler", None), nn.Module):
                 # BERT's own pooler feeds no embedding: without a gradient it must not be among the trained parameters.
                 pooler.requires_grad_(False)
+        self.is_packed = all(pack_where_possible(backbone) for backbone in backbones.values())
 
     @property
     def towers(self) -> tuple[Tower, ...]:
@@ -102,10 +104,21 @@ class Encoder(nn.Module):
 
     def forward(self, input_ids_BT: Tensor, attention_mask_BT: Tensor, side: Side) -> Tensor:
         """Raw embeddings by the side's tower, float32 [B, H]; pads may stand left or right and change nothing."""
-        input_ids_BT, attention_mask_BT = _pads_moved_right(input_ids_BT, attention_mask_BT)
         backbone = self.backbones[self.tower_of(side)]
+        if self.is_packed:
+            states_BTH, is_real_BT = packed_states(backbone, input_ids_BT, attention_mask_BT)
+            return pool(states_BTH, is_real_BT.long(), self.spec.pooling)
+        input_ids_BT, attention_mask_BT = _pads_moved_right(input_ids_BT, attention_mask_BT)
         states_BTH = backbone(input_ids=input_ids_BT, attention_mask=attention_mask_BT).last_hidden_state
         return pool(states_BTH, attention_mask_BT, self.spec.pooling)
+
+    def compile_backbones(self) -> None:
+        """Let torch compile the backbones, in place, for texts of any length; names of weights stay."""
+        self.is_packed = False  # torch's compiler knows its own attention, and padded shapes
+        backbone: Any
+        for backbone in self.backbones.values():
+            backbone.set_attn_implementation("sdpa")
+            backbone.compile(dynamic=True)
 
 
 def pad(ids: Sequence[Sequence[int]], pad_token_id: int) -> tuple[Tensor, Tensor]:

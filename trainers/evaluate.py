@@ -149,6 +149,7 @@ def _norms(vectors: FloatMatrix) -> FloatMatrix:
 def query_values(
     rankings: Rankings, collection: Collection, queries: JudgedQueries, evaluation: EvaluationSpec
 ) -> list[QueryValue]:
+    """The data set's measures of each query's ranking."""
     entry = evaluation.data.entry
     document_ids = collection.corpus["id"]
     ranked = {}

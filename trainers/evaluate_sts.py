@@ -21,7 +21,6 @@ from results.rows import write_rows
 from results.store import Store
 from search_spaces.identity import encoding_id, evaluation_id
 from search_spaces.specs import EvaluationSpec, SimilaritySpec
-from trainers.search.exact import checked_norms
 from trainers.checkpoints import checkpoint_hash, load_checkpoint
 from trainers.encode import Progress, encode
 from trainers.encoder import Encoder
@@ -81,15 +80,25 @@ def evaluate_sts(
 def embed_pairs(
     encoder: Encoder, pairs: ScoredPairs, *, evaluation: EvaluationSpec, progress: Progress | None = None
 ) -> EmbeddedPairs:
-    """Encode each different text once; a text that stands first in one pair and second in another is one vector."""
+    """Encode each different text once; a text that stands first in one pair and second in another is one vector.
+
+    Raises:
+        ValueError: embeddings are not finite.
+    """
     texts = list(dict.fromkeys((*pairs.first_texts, *pairs.second_texts)))
     row = {text: index for index, text in enumerate(texts)}
     vector_UH = encode(encoder, texts, SIDE, precision=evaluation.precision, progress=progress)
-    checked_norms(vector_UH, "text", first=0)
+    _check_finite(vector_UH)
     return EmbeddedPairs(
         first_PH=vector_UH[[row[text] for text in pairs.first_texts]],
         second_PH=vector_UH[[row[text] for text in pairs.second_texts]],
     )
+
+
+def _check_finite(vector_UH: FloatMatrix) -> None:
+    broken = int((~np.isfinite(vector_UH).all(axis=1)).sum())
+    if broken:
+        raise ValueError(f"{broken} of {len(vector_UH)} vectors hold NaN or infinity: the encoder has diverged")
 
 
 def _norm_columns(

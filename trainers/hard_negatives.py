@@ -27,14 +27,14 @@ def check_negatives(pairs: TrainingPairs, hard_negatives: int) -> None:
         )
 
 
-def negatives_fault(most_negatives: int, hard_negatives: int) -> str | None:
+def negatives_fault(most_negatives: int, hard_negatives: int, data: str = "the training data") -> str | None:
     """What is wrong with asking for so many where no query has more than `most_negatives`; None if nothing is."""
     if hard_negatives <= most_negatives:
         return None
     if most_negatives == 0:
         where = "documents judged below the relevance threshold, negatives/SPLIT.tsv, or a field of the data"
-        return f"{hard_negatives}, but the training data has no negatives ({where})"
-    return f"{hard_negatives}, but no query of the training data has more than {most_negatives} negatives"
+        return f"{hard_negatives}, but {data} has no negatives ({where})"
+    return f"{hard_negatives}, but no query of {data} has more than {most_negatives} negatives"
 
 
 def draw_negatives(

@@ -12,10 +12,10 @@ from search_spaces.catalogue.init_regimes import INIT_REGIMES
 from search_spaces.problems import InputError, Problem
 from search_spaces.specs import EncoderSpec, WeightsSpec
 from trainers.backbones import load_backbone, load_tokenizer, random_backbone
-from trainers.checkpoint_files import routed_towers
 from trainers.encoder import TOWERS, Encoder, Tower
 from trainers.gguf_conversion import converted_folder
 from trainers.randomness import derived_seed
+from trainers.sentence_transformers_folder import routed_towers
 from trainers.weights import content_hash, locate
 
 StartingBackbone = Callable[[Path, EncoderSpec, int | None], Any]
@@ -54,10 +54,7 @@ def model_folder(weights: WeightsSpec) -> Path:
 def _tower_folders(spec: EncoderSpec) -> dict[Tower, Path]:
     """The folder that each tower is read from: one and the same, unless the weights have two towers themselves."""
     folder = model_folder(spec.weights)
-    try:
-        routed = routed_towers(folder)
-    except ValueError as error:
-        raise _unusable(spec, str(error)) from error
+    routed = routed_towers(folder)
     if routed is None:
         return dict.fromkeys(TOWERS[spec.towers], folder)
     if spec.towers == "shared":

@@ -9,7 +9,7 @@ from typing import Any
 from search_spaces.problems import InputError, Problem
 from search_spaces.specs import WeightsSpec
 from trainers.cache import cache_folder, remember
-from trainers.checkpoint_files import routed_towers
+from trainers.sentence_transformers_folder import routed_towers
 from trainers.weights import locate
 
 _LAYERS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")  # DistilBERT, GPT-2 and T5 have their own words
@@ -21,11 +21,8 @@ _FROM_PAD = frozenset(
         "data2vec-text",
         "esm",
         "ibert",
-        "layoutlmv3",
-        "lilt",
         "longformer",
         "luke",
-        "markuplm",
         "roberta",
         "roberta-prelayernorm",
         "xlm-roberta",

@@ -34,7 +34,9 @@ def with_divisor(
     )
 
 
-def matched(scale: ScaleSpec, gamma_q: float, gamma_d: float, *, query_norms: Norms, document_norms: Norms) -> ScaleSpec:
+def matched(
+    scale: ScaleSpec, gamma_q: float, gamma_d: float, *, query_norms: Norms, document_norms: Norms
+) -> ScaleSpec:
     """A matched scale with its divisor, mean |q|^(1-gamma_q) * mean |d|^(1-gamma_d); a fixed one is as it was.
 
     Args:

@@ -65,13 +65,14 @@ def load_pairs(data: DataSpec, *, hard_negatives: int = 0) -> TrainingPairs:
 
 
 def num_different_queries(data: DataSpec) -> int:
-    """How many queries `load_pairs` gives: those with a relevant document, equal texts counted once."""
-    return len(load_pairs(data).query_texts)
+    """How many queries `load_pairs` gives: those with a relevant document, equal texts counted once; 0 if none."""
+    return len(_found_pairs(data_sets.load(data.entry), data.split, data.entry.relevance_threshold, 0).query_texts)
 
 
 def most_negatives(data: DataSpec) -> int:
     """How many hard negatives the query has that has most; 0 where the data has none."""
-    return int(load_pairs(data, hard_negatives=1).negatives.counts.max())
+    found = _found_pairs(data_sets.load(data.entry), data.split, data.entry.relevance_threshold, 1)
+    return int(found.negatives.counts.max(initial=0))
 
 
 def training_pairs(
@@ -88,6 +89,15 @@ def training_pairs(
     if split not in collection.qrels:
         known = ", ".join(sorted(collection.qrels))
         raise ValueError(f"data set '{collection.name}' has no split '{split}' (it has {known})")
+    pairs = _found_pairs(collection, split, relevance_threshold, hard_negatives)
+    if not len(pairs):
+        at_least = f"relevance of at least {relevance_threshold}"
+        raise ValueError(f"split '{split}' of data set '{collection.name}' has no pair with a {at_least}")
+    return pairs
+
+
+def _found_pairs(collection: Collection, split: str, relevance_threshold: int, hard_negatives: int) -> TrainingPairs:
+    """The pairs of a split, even if there are none."""
     qrels = collection.qrels[split]
     relevant = qrels.filter(pc.field("relevance") >= relevance_threshold)
     negative = _negatives(collection, split, relevance_threshold) if hard_negatives else relevant.slice(0, 0)
@@ -95,13 +105,9 @@ def training_pairs(
     query, query_texts = _ranked(collection.queries, judged["query_id"], _query_texts)
     document, document_texts = _ranked(collection.corpus, judged["document_id"], _document_texts)
     blank = _blank(query_texts)[query] | _blank(document_texts)[document]
-    num_documents = max(1, len(document_texts))
-    key, is_pair = query * num_documents + document, np.arange(len(query)) < len(relevant)
-    pairs = _pairs(key[is_pair & ~blank], key[~is_pair & ~blank], query_texts, document_texts, int(blank.sum()))
-    if not len(pairs):
-        at_least = f"relevance of at least {relevance_threshold}"
-        raise ValueError(f"split '{split}' of data set '{collection.name}' has no pair with a {at_least}")
-    return pairs
+    key = query * max(1, len(document_texts)) + document
+    is_pair = np.arange(len(key)) < len(relevant)
+    return _pairs(key[is_pair & ~blank], key[~is_pair & ~blank], query_texts, document_texts, int(blank.sum()))
 
 
 def pairs_of_texts(pairs: Iterable[tuple[str, str]], negatives: Iterable[tuple[str, str]] = ()) -> TrainingPairs:

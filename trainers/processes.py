@@ -1,6 +1,8 @@
 """The processes that train one trial together: one for each device. A process alone exchanges nothing."""
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -10,12 +12,23 @@ from torch import Tensor
 _BUCKET_NUMBERS = 2**23  # of float32: 32 MiB, so that the copy beside the gradients stays small
 
 
+class LostPeerError(RuntimeError):
+    """An exchange with the other processes failed: most likely one of them died. No fault of the trial itself."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Processes:
     """This process's place among `size`. Every method must be called by all of them, in the same order."""
 
     rank: int = 0
     size: int = 1
+
+    @classmethod
+    def launched(cls) -> "Processes":
+        """Those of the process group or, before there is one, of who launched this process (torchrun's variables)."""
+        if torch.distributed.is_initialized():
+            return cls(rank=torch.distributed.get_rank(), size=torch.distributed.get_world_size())
+        return cls(rank=int(os.environ.get("RANK", 0)), size=int(os.environ.get("WORLD_SIZE", 1)))
 
     @property
     def is_first(self) -> bool:
@@ -25,7 +38,8 @@ class Processes:
     def add_up(self, tensor: Tensor) -> None:
         """Replace `tensor` by its sum over all processes."""
         if self.size > 1:
-            torch.distributed.all_reduce(tensor)
+            with _exchange():
+                torch.distributed.all_reduce(tensor)
 
     def add_up_gradients(self, parameters: Iterable[Tensor]) -> None:
         """Replace each gradient by its sum over all processes. One that no process has stays absent."""
@@ -50,13 +64,26 @@ class Processes:
         if self.size == 1:
             return value
         shared = torch.tensor([value], dtype=torch.float64, device=device)
-        torch.distributed.broadcast(shared, src=0)
+        with _exchange():
+            torch.distributed.broadcast(shared, src=0)
         return float(shared)
 
     def wait_for_all(self) -> None:
         """Return when every process has come here."""
         if self.size > 1:
-            torch.distributed.barrier()
+            with _exchange():
+                torch.distributed.barrier()
+
+
+@contextmanager
+def _exchange() -> Iterator[None]:
+    """Tell a failed exchange from a failed computation: gloo raises a bare RuntimeError for a closed connection."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        raise LostPeerError(f"lost another process of the trial: {error}") from error
 
 
 def _buckets(weights: list[Tensor]) -> Iterable[list[Tensor]]:

@@ -81,6 +81,16 @@ def read_modules(folder: Path) -> Modules | None:
     )
 
 
+def routed_towers(folder: Path) -> Mapping[str, Path] | None:
+    """The transformers' folders by side in a folder with one for each, None where it is no such folder.
+
+    Raises:
+        FolderError: as `read_modules`.
+    """
+    modules = read_modules(folder)
+    return modules.transformers if modules and modules.are_separate else None
+
+
 def _listed(folder: Path) -> list[tuple[str, Path]]:
     """Kind and folder of each module, in order."""
     modules = _read(folder / "modules.json", list)

@@ -18,6 +18,7 @@ from search_spaces.problems import unknown_name
 from search_spaces.specs import DataSpec
 from trainers import data_sets
 from trainers.data_sets.collection import Collection, strings
+from trainers.data_sets.hashing import text_hash
 
 SIDE: Literal["query"] = "query"
 
@@ -75,6 +76,21 @@ def scored_pairs(collection: Collection, split: str) -> ScoredPairs:
         first_texts=tuple(row[0] for row in rows),
         second_texts=tuple(row[1] for row in rows),
         gold=np.asarray([row[2] for row in rows], dtype=np.float32),
+    )
+
+
+def some_of(pairs: ScoredPairs, number: int | None) -> ScoredPairs:
+    """The `number` pairs with the smallest content hashes, the same on every machine; all where there are no more."""
+    if number is None or number >= len(pairs):
+        return pairs
+    texts = zip(pairs.first_texts, pairs.second_texts, strict=True)
+    hashes = [text_hash(f"{first}\0{second}") for first, second in texts]
+    chosen = sorted(sorted(range(len(pairs)), key=hashes.__getitem__)[:number])
+    return ScoredPairs(
+        ids=tuple(pairs.ids[index] for index in chosen),
+        first_texts=tuple(pairs.first_texts[index] for index in chosen),
+        second_texts=tuple(pairs.second_texts[index] for index in chosen),
+        gold=pairs.gold[chosen],
     )
 
 

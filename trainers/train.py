@@ -15,11 +15,13 @@ from trainers.accelerators import fresh_accelerator
 from trainers.adapters import with_lora
 from trainers.batch_source import BatchSource, batches_of
 from trainers.chunks import CHUNK_TOKENS, ChunkSize
+from trainers.dropout import use_fast_dropout
+from trainers.embedding_gradient import use_adding_embeddings
 from trainers.history import Report, StepReport
 from trainers.init_regimes import start_encoder
 from trainers.keeping import Keeper
 from trainers.matched_scale import with_divisor
-from trainers.memory import reset_peak
+from trainers.memory import keep_freed_memory, reset_peak
 from trainers.objectives import objective_of
 from trainers.optimizer import make_optimizer
 from trainers.randomness import seed_all
@@ -85,6 +87,7 @@ def train(
     """
     begun = time.monotonic()
     reset_peak()
+    keep_freed_memory()
     training = _build(spec, store, verify)
     settings, keeper, progress = training.recipe.settings, training.keeper, training.progress
     begun -= progress.wall_s  # as if the earlier attempts had run just before
@@ -151,9 +154,10 @@ def _starting_retriever(spec: TrialSpec, recipe: Recipe) -> Retriever:
             dropout=settings.lora_dropout,
             seed=recipe.seed,
         )
+    use_fast_dropout(encoder)
+    use_adding_embeddings(encoder)
     if spec.execution.torch_compile:
-        for backbone in encoder.backbones.values():
-            backbone.compile(dynamic=True)
+        encoder.compile_backbones()
     return Retriever(encoder, Gammas.from_spec(recipe.similarity))
 
 

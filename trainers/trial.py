@@ -2,6 +2,8 @@
 
 What happens is in the trial's status record; a failure is recorded there with its reason and traceback. Runs under Ray
 or alone (`python -m trainers.trial --sweep FOLDER TRIAL_ID`), with the same result to the last bit.
+
+A trial on several devices is one process for each: the first runs the trial, the others join its training and no more.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,6 +24,7 @@ from trainers.history import Report, history_row
 from trainers.init_regimes import start_encoder
 from trainers.memory import release_memory
 from trainers.planned import check_as_planned
+from trainers.processes import LostPeerError
 from trainers.resume import CheckpointPolicy, remove_training_checkpoints
 from trainers.threads import set_threads
 from trainers.train import train
@@ -58,8 +61,9 @@ def run_trial(
 ) -> Status:
     """Train (unless that is done), then evaluate what is missing; returns the status that the store now holds.
 
-    A trial that fails is not raised but recorded. Only who was told to stop raises: KeyboardInterrupt, SystemExit,
-    and LostLockError, after which nothing may be written; the next attempt goes on from what is in the store.
+    A trial that fails is not raised but recorded. What is no fault of the trial raises: KeyboardInterrupt, SystemExit,
+    LostLockError, after which nothing may be written, and LostPeerError, where another process of the trial died; the
+    next attempt goes on from what is in the store.
 
     Args:
         spec: the trial, with all content hashes.
@@ -75,14 +79,13 @@ def run_trial(
     attempt = Attempt(store=store, prefix=layout.trial_prefix(key), verify=hooks.verify)
     running = attempt.start()
     try:
-        set_threads(spec.execution.threads)
-        release_memory()
+        _make_ready(spec)
         if not store.exists(layout.trial_rows(key)):
             _make_checkpoint(spec, store, hooks, checkpoint_policy, provenance_json)
         hooks.verify()
         remove_training_checkpoints(store, key)
         _evaluate_missing(spec, evaluations, store, hooks)
-    except LostLockError:
+    except (LostLockError, LostPeerError):
         raise
     except Exception as error:  # noqa: BLE001 - the boundary where a trial's failure becomes its status
         return attempt.fail(error, running)
@@ -98,13 +101,45 @@ def run_planned_trial(
         KeyError: the sweep folder has no such trial.
     """
     return run_trial(
-        from_json(TrialSpec, store.read(layout.spec_key(layout.trial_prefix(trial_id)))),
+        planned_trial(trial_id, store),
         layout.evaluations_from_bytes(store.read(layout.evaluations_key(trial_id))),
         store=store,
         hooks=hooks,
         checkpoint_policy=checkpoint_policy,
         provenance_json=provenance_json,
     )
+
+
+def planned_trial(trial_id: str, store: Store) -> TrialSpec:
+    """The spec that the planner left in the store. Raises KeyError where the sweep folder has no such trial."""
+    return from_json(TrialSpec, store.read(layout.spec_key(layout.trial_prefix(trial_id))))
+
+
+def has_training_left(spec: TrialSpec, store: Store) -> bool:
+    """Whether the trial is to be trained, in as many processes as it has devices. All else takes one process."""
+    return spec.kind == "train" and not store.exists(layout.trial_rows(identity_of(spec)))
+
+
+def join_trial(spec: TrialSpec, *, store: Store) -> None:
+    """What each process of a trial but the first does: its share of the training. It writes and reports nothing.
+
+    Raises:
+        Exception: whatever ends the training; the first process waits in vain then, and whoever started them all
+            ends it.
+    """
+    _make_ready(spec)
+    if has_training_left(spec, store):
+        check_as_planned(spec)
+        train(spec, store=store, report=_ignore, verify=_write_nothing, checkpoint_policy=CheckpointPolicy())
+
+
+def _make_ready(spec: TrialSpec) -> None:
+    set_threads(spec.execution.threads)
+    release_memory()
+
+
+def _write_nothing() -> None:
+    raise AssertionError("only the first process of a trial writes")
 
 
 def _make_checkpoint(

@@ -17,7 +17,7 @@ from trainers.processes import Processes
 from trainers.resume import Progress
 from trainers.retriever import Retriever
 from trainers.similarity import pair_scores
-from trainers.sts_pairs import SIDE, load_scored_pairs
+from trainers.sts_pairs import SIDE, load_scored_pairs, some_of
 
 MEASURE = "nDCG@10"
 Score = Callable[[Retriever], float]
@@ -81,13 +81,13 @@ def ranking_score(spec: ValidationSpec, precision: Precision) -> Score:
 
 
 def correlation_score(spec: ValidationSpec, precision: Precision) -> Score:
-    """Spearman's correlation of scores with the raters' over the pairs of a split.
+    """Spearman's correlation of scores with the raters' over pairs of a split, `num_queries` of them.
 
     Raises:
         InputError: the data cannot be read.
         ValueError: it has no scored pairs.
     """
-    pairs = load_scored_pairs(spec.data)
+    pairs = some_of(load_scored_pairs(spec.data), spec.num_queries)
 
     def score(retriever: Retriever) -> float:
         first_PH, second_PH = (

@@ -9,12 +9,11 @@ from search_spaces.catalogue.sources import Source, parse_source
 from search_spaces.problems import InputError, Problem
 from search_spaces.specs import WeightsSpec
 from trainers.cache import cache_folder, remember
-from trainers.checkpoint_files import routed_towers
 from trainers.hub_weights import HubError, fetched, fetching_command, was_interrupted
 from trainers.packages import package_folder
 from trainers.pickled_weights import conversion_command, converted_copy
 from trainers.remote_code import check_code, code_files
-from trainers.sentence_transformers_folder import FolderError, read_modules
+from trainers.sentence_transformers_folder import FolderError, read_modules, routed_towers
 from trainers.trial_weights import trial_checkpoint
 from trainers.weight_files import IncompleteError, NoSafetensorsError, check_weight_files
 

@@ -52,7 +52,7 @@ def _columns(rows: pl.DataFrame, collected: Collected) -> tuple[Column, ...]:
         Column(key="dnorm_min", upper="dnorm_max", header=f"{statistic} dnorm", kind="range"),
         Column(key="difference_min", upper="difference_max", header="difference", kind="range", decimals=3),
         Column(key="low", upper="high", header="interval", kind="interval", decimals=3),
-        *softmax_columns(rows, "qnorm", "dnorm", "qnorm / dnorm"),
+        *softmax_columns(rows, "qnorm", "dnorm"),
         Column(key="call", header="call"),
         Column(key="qnorm_score", header=f"{_measure(collected)} qnorm", kind="score"),
         Column(key="dnorm_score", header=f"{_measure(collected)} dnorm", kind="score"),
@@ -80,10 +80,11 @@ def _notes(rows: pl.DataFrame, collected: Collected) -> Iterator[str]:
     data, scales = (rows[name].unique().sort().to_list() for name in ("training_data", "scale"))
     yield f"Trained on {', '.join(data)}, scale {' or '.join(scales)}."
     yield from scale_note(scales)
-    if softmax_columns(rows, "qnorm", "dnorm", ""):
+    if softmax_columns(rows, "qnorm", "dnorm"):
         yield (
-            "Saturated: the probe's queries whose likeliest candidate has a probability above 0.99; perplexity and "
-            "deviation of a query's logits over its candidates. Means over the queries, before training."
+            "Sat.: saturated queries, those of the probe whose likeliest candidate has a probability above 0.99, under "
+            "qnorm / under dnorm, before training; likewise, in Markdown and CSV, means of the perplexity and the "
+            "deviation of a query's logits over its candidates."
         )
     not_run = rows.filter(pl.col("verdict") == _NOT_RUN)
     if not_run.height:

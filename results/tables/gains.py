@@ -10,7 +10,6 @@ from results.selection import select_trials
 from results.tables.parts import missing_lines, model_name, scale_note, softmax_columns, varying, warning_notes
 from results.tables.table import Column, Table, TableOptions
 
-
 _BLOCK = ("task", "model", "init_regime", "scale", "group", "measure")
 
 
@@ -49,7 +48,7 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
         Column(key="gain", header="gain", kind="points"),
         Column(key="gain_ratio", header="gain (%)", kind="percent", decimals=1),
         Column(key="untrained_score", header="untrained", kind="score"),
-        *softmax_columns(rows, "start", "end", "start / end"),
+        *softmax_columns(rows, "start", "end"),
         Column(key="num_seeds", header="seeds", kind="count"),
     )
 
@@ -68,8 +67,8 @@ def _notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> I
         f"{described}."
     )
     yield (
-        f"Gain: points against {baseline} of the same model, regime, scale and seeds; in percent as ratio_of_means, the "
-        "change of the group's average relative to the baseline's average."
+        f"Gain: points against {baseline} of the same model, regime, scale and seeds; in percent as ratio_of_means, "
+        "the change of the group's average relative to the baseline's average."
     )
     trained_starts = {name: start_similarity(name) for name in trained["similarity"].unique().sort()}
     own = [f"{name} starts at {start}" for name, start in trained_starts.items() if start != name]
@@ -77,11 +76,11 @@ def _notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> I
         "Untrained: the checkpoint before training, scored with the row's own similarity"
         f"{' (' + '; '.join(own) + ')' if own else ''}; as a row of its own, scored with {start_similarity(baseline)}."
     )
-    if softmax_columns(rows, "start", "end", ""):
+    if softmax_columns(rows, "start", "end"):
         yield (
-            "Saturated: queries of a training batch whose likeliest candidate has a probability above 0.99; perplexity "
-            "and deviation of a query's logits over its candidates. Means over the queries of the first step, and of "
-            "the last 10; an untrained checkpoint has none."
+            "Sat.: saturated queries, those of a training batch whose likeliest candidate has a probability above "
+            "0.99, in the first step / in the last 10; likewise, in Markdown and CSV, means of the perplexity and the "
+            "deviation of a query's logits over its candidates. An untrained checkpoint has none."
         )
     # What no further run of this sweep would bring is no hole: a dash with its reason.
     for row in rows.filter(~pl.col("reason").is_in(DERIVED_REASONS)).iter_rows(named=True):

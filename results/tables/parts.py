@@ -21,19 +21,19 @@ def varying(rows: pl.DataFrame, columns: tuple[Column, ...]) -> tuple[Column, ..
     return tuple(column for column in columns if rows[column.key].drop_nulls().n_unique() > 1)
 
 
-def softmax_columns(rows: pl.DataFrame, first: str, second: str, shown: str) -> tuple[Column, ...]:
-    """How sharp the softmax was, in two columns of `rows` for each statistic; those of which some row has a number.
+def softmax_columns(rows: pl.DataFrame, first: str, second: str) -> tuple[Column, ...]:
+    """How sharp the softmax was, from two columns of `rows` for each statistic; those of which some row has a number.
 
-    `first` and `second` are the columns' prefixes, and `shown` says what they are.
+    `first` and `second` are the columns' prefixes: a note says what they are, since headers have little room.
     """
 
     def column(statistic: str, header: str, **more: Any) -> Column:
-        return Column(key=f"{first}_{statistic}", upper=f"{second}_{statistic}", header=f"{header} {shown}", **more)
+        return Column(key=f"{first}_{statistic}", upper=f"{second}_{statistic}", header=header, **more)
 
     columns = (
-        column("saturated_share", "saturated (%)", kind="share_pair", decimals=0),
+        column("saturated_share", "sat. (%)", kind="share_pair", decimals=0),
         column("perplexity", "perplexity", kind="pair", detail=True),
-        column("logit_std", "logit dev.", kind="pair", detail=True),
+        column("logit_std", "logit dev.", kind="pair", decimals=1, detail=True),
     )
     return tuple(c for c in columns if rows[c.key].drop_nulls().len())
 

@@ -10,11 +10,15 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import data, gradcache, training
+from tests.benchmarks import bench_search, data, gradcache, training
 from tests.benchmarks.environment import environment
 from tests.benchmarks.options import Options
 
-BENCHMARKS: Mapping[str, Callable[[Options], Iterator[Any]]] = {"training": training.run, "gradcache": gradcache.run}
+BENCHMARKS: Mapping[str, Callable[[Options], Iterator[Any]]] = {
+    "training": training.run,
+    "gradcache": gradcache.run,
+    "search": bench_search.run,
+}
 
 
 def main(arguments: list[str] | None = None) -> None:

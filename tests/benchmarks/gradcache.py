@@ -3,7 +3,6 @@
 Batch 64 holds the graphs of all its texts; batch 512 is differentiated CHUNK_SIZE texts at a time.
 """
 
-import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from pathlib import Path
 from search_spaces.specs import Precision
 from tests.benchmarks import data, ours
 from tests.benchmarks.data import Missing
-from tests.benchmarks.harness import Contestant, Gate, in_turn
+from tests.benchmarks.harness import Contestant, in_turn
 from tests.benchmarks.jobs import TrainingJob, minilm_folder, single_token_words
 from tests.benchmarks.options import Options
 from tests.benchmarks.spread import Ratio, ratio_of
@@ -24,16 +23,8 @@ _MIB = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryJob:
-    """A training, and the file that its process tells its memory to."""
-
-    training: TrainingJob
-    file: Path
-
-
-@dataclass(frozen=True, kw_only=True)
 class Result:
-    """Batch 512 over batch 64: seconds of a pair, and peak memory above that of the process before training."""
+    """Batch 512 over batch 64: seconds of a pair, and peak resident memory above that of the imported libraries."""
 
     data: str
     precision: Precision
@@ -65,29 +56,6 @@ def run(options: Options) -> Iterator[Result | str]:
                 yield _measured(name, precision, options, Path(tempfile.mkdtemp(dir=folder)))
 
 
-def train_and_tell(job: MemoryJob, gate: Gate) -> None:
-    """The contestant: a training that tells before each unit what memory it took above the process as it was."""
-    from trainers.memory import peak_rss_bytes, reset_peak
-    from trainers.threads import set_threads
-
-    set_threads(job.training.threads)  # imports torch
-    import trainers.train  # noqa: F401 - what is imported is no memory of the training
-
-    reset_peak()
-    before = peak_rss_bytes()
-
-    class Telling(Gate):
-        def __init__(self) -> None:  # it is `gate` with a word before
-            pass
-
-        def unit_done(self, value: float = float("nan")) -> None:
-            peak = peak_rss_bytes()
-            job.file.write_text("" if peak is None or before is None else str(peak - before))
-            gate.unit_done(value)
-
-    ours.run(job.training, Telling())
-
-
 def _measured(name: str, precision: Precision, options: Options, folder: Path) -> Result | str:
     small_steps = LARGE // SMALL
     model = minilm_folder()
@@ -107,22 +75,19 @@ def _measured(name: str, precision: Precision, options: Options, folder: Path) -
     small = replace(large, batch=SMALL, steps=2 + options.rounds * small_steps, chunk_size=None)
     jobs = {"large": large, "small": small}
     contestants = [
-        Contestant(
-            name=side, run=train_and_tell, job=MemoryJob(training=job, file=folder / side), environment=job.environment
-        )
-        for side, job in jobs.items()
+        Contestant(name=side, run=ours.run, job=job, environment=job.environment) for side, job in jobs.items()
     ]
     blocks = in_turn(contestants, rounds=options.rounds, units={"large": 1, "small": small_steps})
     paired = list(zip(blocks["large"][1:], blocks["small"][1:], strict=True))
-    peaks = {side: (folder / side).read_text() for side in jobs}
-    if not all(peaks.values()):
-        return f"{name}: left out, this system ({os.uname().sysname}) does not tell a process's peak memory"
+    small_bytes, large_bytes = blocks["small"][-1].peak_bytes, blocks["large"][-1].peak_bytes
+    if small_bytes is None or large_bytes is None:
+        return f"{name}: left out, this system does not tell a process's peak memory"
     return Result(
         data=name,
         precision=precision,
         threads=options.threads,
         cpu=ratio_of([a.cpu_s / b.cpu_s for a, b in paired]),
         wall=ratio_of([a.wall_s / b.wall_s for a, b in paired]),
-        small_bytes=int(peaks["small"]),
-        large_bytes=int(peaks["large"]),
+        small_bytes=small_bytes,
+        large_bytes=large_bytes,
     )

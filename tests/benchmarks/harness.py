@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 _LEAVING_S = 30.0
 
@@ -25,11 +26,16 @@ class ContestantError(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Some units of work: how long they took in seconds, and what each told (its loss)."""
+    """Some units of work: how long they took in seconds, and what each told (its loss).
+
+    `peak_bytes` is the highest resident memory so far above that when the contestant called `memory_from_here`; None
+    where it never did, or the system does not tell.
+    """
 
     wall_s: float
     cpu_s: float
     values: tuple[float, ...]
+    peak_bytes: int | None = None
 
     def seconds(self, clock: str) -> float:
         """By the 'wall' or the 'cpu' clock, the latter summed over the threads of the process."""
@@ -45,7 +51,12 @@ class Gate:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._resident_bytes: int | None = None
         self._begin(num_units=1)
+
+    def memory_from_here(self) -> None:
+        """What is resident now (imported libraries) is no part of the work's memory."""
+        self._resident_bytes = status_bytes("VmRSS")
 
     def unit_done(self, value: float = float("nan")) -> None:
         """One unit is done, and `value` is what it gave; returns when the next is wanted.
@@ -57,11 +68,16 @@ class Gate:
         if len(self._values) < self._num_units:
             return
         wall_s, cpu_s = time.perf_counter() - self._wall_s, time.process_time() - self._cpu_s
-        self._connection.send(Block(wall_s=wall_s, cpu_s=cpu_s, values=tuple(self._values)))
+        values, peak_bytes = tuple(self._values), self._peak_bytes()
+        self._connection.send(Block(wall_s=wall_s, cpu_s=cpu_s, values=values, peak_bytes=peak_bytes))
         num_units = self._connection.recv()
         if not num_units:
             raise Stopped
         self._begin(num_units)
+
+    def _peak_bytes(self) -> int | None:
+        peak = status_bytes("VmHWM")
+        return None if peak is None or self._resident_bytes is None else peak - self._resident_bytes
 
     def _begin(self, num_units: int) -> None:
         self._num_units = num_units
@@ -131,6 +147,15 @@ def _in_process(run: Callable[[Any, Gate], None], job: Any, connection: Connecti
     except Exception:
         connection.send(traceback.format_exc())
         raise
+
+
+def status_bytes(name: Literal["VmRSS", "VmHWM"]) -> int | None:
+    """This process's resident memory, now or at its peak; None where the system does not tell."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:")), None)
 
 
 @contextmanager

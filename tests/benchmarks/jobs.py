@@ -40,7 +40,7 @@ class TrainingJob:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables that fix the number of threads before a library starts its own."""
+        """Variables that fix the number of threads before a library starts its own, and keep progress bars away."""
         threads = str(self.threads)
         parallel = "true" if self.threads > 1 else "false"
         return {
@@ -48,6 +48,7 @@ class TrainingJob:
             "MKL_NUM_THREADS": threads,
             "RAYON_NUM_THREADS": threads,
             "TOKENIZERS_PARALLELISM": parallel,
+            "TQDM_DISABLE": "1",
         }
 
 

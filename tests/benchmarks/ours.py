@@ -26,6 +26,7 @@ def run(job: TrainingJob, gate: Gate) -> None:
     from trainers.resume import CheckpointPolicy
     from trainers.train import train
 
+    gate.memory_from_here()
     with tempfile.TemporaryDirectory() as folder:
         train(
             trial_spec(job),

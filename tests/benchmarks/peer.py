@@ -19,6 +19,7 @@ def run(job: TrainingJob, gate: Gate) -> None:
     torch.set_num_threads(job.threads)
     from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
 
+    gate.memory_from_here()
     model = SentenceTransformer(str(job.model), device="cpu")
     model.max_seq_length = MAX_LENGTH
     loss = _remembering_loss(model)

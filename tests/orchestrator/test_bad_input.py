@@ -63,6 +63,19 @@ def test_a_batch_larger_than_the_data(make_sweep):
     assert line == "error: sweep.yaml: training.global_batch: 64, but 'zoo' has only 48 different queries to fill it"
 
 
+def test_hard_negatives_that_the_data_has_not(make_sweep):
+    sweep = make_sweep(training={"hard_negatives": 2})
+    [line] = _refused(sweep)
+    assert line.startswith("error: sweep.yaml: training.hard_negatives: 2, but 'zoo' has no negatives (documents ")
+    data = sweep.file.parent / "data"
+    query, document, _ = (data / "qrels" / "train.tsv").read_text().splitlines()[1].split("\t")
+    others = [json.loads(row)["_id"] for row in (data / "corpus.jsonl").read_text().splitlines()]
+    (data / "negatives").mkdir()
+    (data / "negatives" / "train.tsv").write_text(f"{query}\t{next(other for other in others if other != document)}\n")
+    [line] = _refused(sweep)
+    assert line == "error: sweep.yaml: training.hard_negatives: 2, but no query of 'zoo' has more than 1 negatives"
+
+
 def test_queries_of_one_text_count_once(make_sweep):
     """As in training: two ids with the same text never stand in one batch."""
     sweep = make_sweep(training={"global_batch": 48})

@@ -69,6 +69,22 @@ def test_plain_lines_tell_of_starts_ends_and_some_steps(make_progress):
     assert len(lines) == 5
 
 
+def test_negatives_per_query_and_validations_are_told(make_progress):
+    progress, out = make_progress(terminal=False)
+    progress.lines["a"].num_negatives = 31
+    progress(Started(key="a"))
+    seen = {**_row(1), "negatives_per_query": 30.75, "validation_score": None}
+    progress(Stepped(key="a", history=[seen]))
+    progress(Stepped(key="a", history=[{**seen, "step": 2, "validation_score": 0.43216}, {**seen, "step": 3}]))
+    progress(Stepped(key="a", history=[{**seen, "step": 4}]))
+    assert out.getvalue().splitlines() == [
+        "title-a: started, 31 negatives per query",
+        "title-a: step 1/10, loss 1.2500, 16.0 pairs/s, 30.75 negatives per query",
+        "title-a: step 2/10, validation 43.22",  # told at once, other steps now and then
+    ]
+    assert _rendered(progress)["a"][:6] == ["training", "4/10", "1.2500", "16.0", "31", "43.22"]
+
+
 def test_a_terminal_gets_the_live_table(make_progress):
     progress, out = make_progress(terminal=True)
     with shown(progress):

@@ -18,7 +18,7 @@ from orchestrator.show import open_sweep
 from results.collect import collect
 from results.rows import read_rows
 from results.store import open_store
-from results.tables import TABLES
+from results.tables import TABLES, applicable
 from results.tables.table import TableOptions
 
 pytestmark = pytest.mark.slow
@@ -78,11 +78,11 @@ def test_latex_from_the_command_line_compiles_and_csv_equals_the_rows(make_sweep
     for output_format in ("latex", "csv"):
         done = sweep.command("tables", str(sweep.folder), "--format", output_format, "-o", str(sweep.folder / "out"))
         assert done.returncode == 0, done.stderr
-    for name in TABLES:
+    store, record = open_sweep(str(sweep.folder))
+    for name in applicable(record):
         command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", f"{name}_document.tex"]
         compiled = subprocess.run(command, cwd=sweep.folder / "out", capture_output=True, text=True)
         assert compiled.returncode == 0, compiled.stdout[-2000:]
-    store, record = open_sweep(str(sweep.folder))
     rows = TABLES["gains"].build(collect(store, record), TableOptions()).rows
     read = polars.read_csv(sweep.folder / "out" / "gains.csv", schema_overrides=rows.schema)
     assert_frame_equal(read, rows.select(read.columns))
@@ -209,3 +209,35 @@ def test_extending_a_finished_sweep_runs_only_what_is_missing(make_sweep):
     assert {path: after[path] for path in kept} == {path: before[path] for path in kept}
     assert {row["group"] for row in _table(sweep)} == {"in_domain", "other"}
     assert {row["similarity"] for row in _table(sweep) if row["kind"] == "train"} == {"cosine", "qnorm", "dnorm"}
+
+
+def test_two_scales_end_in_one_table_with_what_their_trainings_saw(make_sweep):
+    """Texts are cut at 8 tokens, the training is validated, and each scale has its baseline and its probe."""
+    family = {"name": "minilm", "layers": 1, "max_query_length": 8, "max_document_length": 8}
+    axes = {"scale": ["fixed(20)", "matched"], "similarity": ["cosine", "qnorm", "dnorm"], "family": family}
+    sweep = make_sweep(axes=axes, validation={"data": "zoo/test", "every_steps": 3})
+    done = sweep.run()
+    assert done.returncode == 0, done.stdout + done.stderr + sweep.logs()
+    assert "minilm-1l/finetune/qnorm/matched(20)/s0: started, 7 negatives per query" in done.stdout
+    assert "step 3/6, validation " in done.stdout
+    assert "training documents of zoo are longer than 8 tokens and are cut (minilm)" in done.stdout
+
+    trained = [row for row in _table(sweep) if row["kind"] == "train"]
+    assert [row["scale"] for row in trained] == ["fixed(20)"] * 3 + ["matched(20)"] * 3
+    assert all(float(row["start_perplexity"]) >= 1 for row in trained)
+    assert all(row["gain"] for row in trained)
+    deviations = {(row["scale"], row["similarity"]): float(row["start_logit_std"]) for row in trained}
+    assert deviations["fixed(20)", "qnorm"] > 2 * deviations["fixed(20)", "cosine"]
+    assert deviations["matched(20)", "qnorm"] == pytest.approx(deviations["matched(20)", "cosine"], rel=0.3)
+
+    checks = _table(sweep, "fisher_check")
+    assert [row["scale"] for row in checks] == ["fixed(20)", "matched(20)"]
+    assert all(row["qnorm_perplexity"] and row["dnorm_saturated_share"] for row in checks)
+    assert checks[0]["qnorm_logit_std"] != checks[1]["qnorm_logit_std"]
+
+    status = sweep.command("status", str(sweep.folder)).stdout
+    line = next(line.split() for line in status.splitlines() if "qnorm/matched(20)/s0" in line)
+    assert line[2:4] == ["finished", "7"]
+    assert float(line[4]) > 0
+    assert 0 <= float(line[5]) <= 100
+    assert "are cut (minilm)" in status

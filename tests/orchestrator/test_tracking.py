@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.mirror import MAX_METRICS, STEP_COLUMNS, Mirror, parameters
+from orchestrator.mirror import MAX_METRICS, STEP_COLUMNS, Mirror, parameters, step_metric, tags
 from orchestrator.tracking import (
     Tracking,
     TrackingPlace,
@@ -25,6 +25,7 @@ from orchestrator.tracking import place_of as place_found
 from results import layout
 from results.layout import PlannedEvaluation, PlannedTrial, Status, SweepRecord
 from results.rows import write_rows
+from results.schemas import HISTORY
 from results.store import open_store
 from search_spaces import identity
 from search_spaces.catalogue.data_sets import DATA_SETS, DataSet
@@ -39,6 +40,7 @@ from search_spaces.specs import (
     SimilaritySpec,
     TrainingSettings,
     TrialSpec,
+    ValidationSpec,
     WeightsSpec,
     to_json,
 )
@@ -118,11 +120,13 @@ RECORD = SweepRecord(
 
 
 def history(spec, first=1, last=NUM_STEPS):
-    """Rows with another value in every cell."""
-    offset = TRIALS.index(spec)
+    """Rows with another value in every cell; a validation every third step, no word on memory."""
+    offset, names = TRIALS.index(spec), [name for name in HISTORY.names if name not in ("trial_id", "step")]
     return [
         {"trial_id": trial_id(spec), "step": step}
-        | {name: offset + step / 100 + index / 7 for index, name in enumerate(STEP_COLUMNS)}
+        | {name: offset + step / 100 + index / 7 for index, name in enumerate(names)}
+        | {"peak_memory_bytes": None}
+        | ({"validation_score": None} if step % 3 else {})
         for step in range(first, last + 1)
     ]
 
@@ -328,7 +332,9 @@ def test_a_sweep_is_mirrored_while_it_runs(store, tmp_path):
     assert qnorm.data.params["training.learning_rate"] == "0.0002"
     assert qnorm.data.params["scale.value"] == "20.0"
     for name in STEP_COLUMNS:
-        assert steps_of(place, qnorm, f"train/{name}") == [(row["step"], row[name]) for row in history(QNORM)]
+        logged = [(row["step"], row[name]) for row in history(QNORM) if row[name] is not None]
+        assert steps_of(place, qnorm, step_metric(name)) == logged
+    assert steps_of(place, qnorm, "validation/validation_score")[0][0] == 3
     assert qnorm.data.metrics["nDCG_10/attack"] == pytest.approx(0.6)
     assert qnorm.data.metrics["nDCG_10/group.out"] == pytest.approx(0.3)
     assert qnorm.data.metrics["final/loss"] == 0.25
@@ -371,7 +377,7 @@ def test_syncing_again_writes_nothing(store):
         return {path: path.stat().st_mtime_ns for path in database.parent.rglob("*.parquet")}
 
     first, first_written = numbers(), written()
-    assert len(first) > 2 * NUM_STEPS * len(STEP_COLUMNS)
+    assert len(first) > 2 * NUM_STEPS * (len(STEP_COLUMNS) - 1)
     again = open_tracking(store)
     again.sync()
     again.finish(trial_id(COSINE))
@@ -567,6 +573,44 @@ def test_a_run_has_under_50_metrics_however_many_data_sets(store):
     metrics = Mirror(store, record).content(trial_id(COSINE)).metrics
     assert len(metrics) + len(STEP_COLUMNS) == MAX_METRICS
     assert "nDCG_10/group.all" in metrics
+
+
+def test_every_new_number_of_a_step_is_drawn_under_a_chart_of_its_kind():
+    charts = {}
+    for column in STEP_COLUMNS:
+        charts.setdefault(step_metric(column).partition("/")[0], []).append(column)
+    assert charts["softmax"] == ["logit_std", "perplexity", "saturated_share", "score_margin", "negatives_per_query"]
+    assert charts["speed"] == ["pairs_per_s", "tokens_per_s", "padding_share"]
+    assert charts["validation"] == ["validation_score"]
+    assert {name.split("_norm_")[1] for name in charts["norms"]} == {"mean", "std", "median"}
+    assert "effective_temperature" in charts["train"]
+
+
+def test_runs_can_be_filtered_by_what_a_training_is():
+    settings = replace(COSINE.training, lora_rank=8, hard_negatives=2)
+    spec = replace(
+        COSINE,
+        scale=ScaleSpec(mode="matched", value=20.0),
+        encoder=replace(ENCODER, towers="separate"),
+        training=settings,
+        validation=ValidationSpec(data=replace(DATA, split="dev"), every_steps=5),
+        execution=Execution(num_devices=2),
+    )
+    wanted = {
+        "scale": "matched(20)",
+        "scale_mode": "matched",
+        "towers": "separate",
+        "trained": "LoRA, rank 8",
+        "hard_negatives": "2",
+        "negatives_per_query": "95",
+    }
+    assert wanted.items() <= tags("key", spec).items()
+    assert tags("key", COSINE)["trained"] == "all weights"
+    assert "scale" not in tags("key", UNTRAINED)
+    flat = parameters(spec)
+    assert (flat["execution.num_devices"], flat["training.lora_rank"]) == ("2", "8")
+    assert (flat["validation.data.name"], flat["validation.data.split"]) == ("attack", "dev")
+    assert len(flat) < 70
 
 
 def test_parameters_are_flat_and_short():

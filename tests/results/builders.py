@@ -328,6 +328,14 @@ FINETUNE = {
 }
 RANDOM = {"cosine": (0.20, 0.12), "dot": (0.15, 0.11), "qnorm": (0.12, 0.10), "dnorm": (0.18, 0.15)}
 UNTRAINED = (0.40, 0.25)
+# By similarity, at the start and at the end: share of saturated queries, perplexity, deviation of logits.
+SOFTMAX = {
+    "cosine": ((0.08, 0.25), (6.1, 2.4), (2.9, 3.6)),
+    "dot": ((0.91, 0.875), (1.04, 1.06), (70.0, 61.5)),
+    "qnorm": ((0.55, 0.6), (1.6, 1.5), (14.2, 15.0)),
+    "dnorm": ((0.56, 0.594), (1.59, 1.5), (14.0, 14.8)),
+    "learnable": ((0.54, 0.469), (1.62, 1.7), (14.1, 12.2)),
+}
 
 
 # Scores of five pairs in both orders: rho is 1 in order, 0.9 with two neighbours swapped, 0.6 with three turned round.
@@ -339,6 +347,15 @@ PAIRS = {
     "learnable": ([1, 2, 3, 5, 4], [1, 2, 3, 4, 5]),
     "half": ([1, 2, 3, 5, 4], [1, 2, 3, 5, 4]),
 }
+
+
+def softmax_of(similarity):
+    """The columns of a trial."""
+    shares, perplexities, deviations = SOFTMAX[similarity]
+    named = {"saturated_share": shares, "perplexity": perplexities, "logit_std": deviations}
+    return {
+        f"{when}_{name}": pair[place] for name, pair in named.items() for place, when in enumerate(("start", "end"))
+    }
 
 
 def two_queries(scores):
@@ -368,16 +385,17 @@ def small_sweep(store):
     retrieval = (evaluation("attack", "in_domain"), evaluation("pydoc_small", "out_of_domain"))
     folder = SweepFolder(store=store, evaluations=(*retrieval, evaluation("stsb", "sts", main_measure=SPEARMAN)))
     for similarity, scores in FINETUNE.items():
-        folder.add_trial(trained(similarity), two_queries(scores))
+        folder.add_trial(trained(similarity), two_queries(scores), **softmax_of(similarity))
     for similarity, scores in RANDOM.items():
-        folder.add_trial(trained(similarity, init_regime="random"), two_queries(scores))
+        folder.add_trial(trained(similarity, init_regime="random"), two_queries(scores), **softmax_of(similarity))
     base = {"family": "smollm2", "layers": 2, "init_regime": "from_base"}
-    folder.add_trial(trained("cosine", **base), two_queries((0.3, 0.2)))
-    folder.add_trial(trained("qnorm", **base), two_queries((0.31, 0.19)))
+    folder.add_trial(trained("cosine", **base), two_queries((0.3, 0.2)), **softmax_of("cosine"))
+    folder.add_trial(trained("qnorm", **base), two_queries((0.31, 0.19)), **softmax_of("qnorm"))
     folder.add_trial(untrained(), untrained_queries(UNTRAINED))
     folder.add_trial(untrained(init_regime="random", seed=0), untrained_queries((0.15, 0.15)))
     folder.add_trial(untrained(**base), untrained_queries((0.11, 0.16)))
-    folder.add_probe(probe(), {16: -0.2, 32: -0.12})
-    folder.add_probe(probe(init_regime="random", seed=0), {16: -0.3, 32: -0.1})
-    folder.add_probe(probe(**base), {16: 0.02, 32: 0.2})
+    softmax = {"saturated_share": (0.547, 0.56), "perplexity": (1.6, 1.59), "logit_std": (14.2, 14.0)}
+    folder.add_probe(probe(), {16: -0.2, 32: -0.12}, softmax=softmax)
+    folder.add_probe(probe(init_regime="random", seed=0), {16: -0.3, 32: -0.1}, softmax=softmax)
+    folder.add_probe(probe(**base), {16: 0.02, 32: 0.2}, softmax=softmax)
     return folder

@@ -61,7 +61,10 @@ def test_every_table_stands_a_failed_sweep(folder, name):
 def test_no_cell_of_the_gain_table_of_a_whole_sweep_is_empty(small):
     table = TABLES["gains"].build(small, TableOptions())
     keys = [column.key for column in table.columns]
-    assert table.rows.select(pl.col(keys).null_count()).row(0) == (0,) * len(keys)
+    trained = table.rows.filter(pl.col("kind") == "train")
+    assert trained.select(pl.col(keys).null_count()).row(0) == (0,) * len(keys)
+    empty = [key for key in keys if table.rows[key].null_count()]
+    assert empty == ["start_saturated_share", "start_perplexity", "start_logit_std"]  # an untrained one has no softmax
 
 
 def test_the_gain_table_shows_the_untrained_checkpoint_first_in_each_block(small):
@@ -157,6 +160,36 @@ def test_several_training_data_sets_become_a_column_of_the_fisher_check(folder):
     assert "training data" in [column.header for column in build(folder, "fisher_check").columns]
     chosen = build(folder, "fisher_check", where={"training_data": "attack"})
     assert "training data" not in [column.header for column in chosen.columns]
+
+
+def test_several_scales_become_a_column_and_the_matched_one_is_explained(folder):
+    for mode in ("fixed", "matched"):
+        for similarity, scores in (("cosine", (0.4, 0.3)), ("qnorm", (0.5, 0.4)), ("dnorm", (0.5, 0.2))):
+            folder.add_trial(trained(similarity, scale_mode=mode), two_queries(scores))
+        folder.add_probe(probe(scale_mode=mode), {16: -0.2} if mode == "fixed" else None)
+    folder.add_trial(untrained(), untrained_queries((0.4, 0.2)))
+    for name in ("gains", "fisher_check"):
+        table = build(folder, name)
+        assert "scale" in [column.header for column in table.columns]
+        assert "scale" in table.block
+        assert table.rows["scale"].unique(maintain_order=True).to_list() == ["fixed(20)", "matched(20)"]
+        assert any(note.startswith("Scale matched(20): as fixed(20) with scores divided") for note in table.notes)
+        assert any("scale fixed(20) or matched(20)." in note for note in table.notes)
+        chosen = build(folder, name, where={"scale_mode": "fixed"})
+        assert "scale" not in [column.header for column in chosen.columns]
+        assert not any("matched" in note for note in chosen.notes)
+    assert build(folder, "gains").holes == ()
+    assert build(folder, "fisher_check").holes == ("probe minilm-3l/finetune/matched(20): whole probe: not started",)
+
+
+def test_details_are_left_away_where_there_is_little_room(small):
+    for name in ("gains", "fisher_check"):
+        table = TABLES[name].build(small, TableOptions())
+        details = [column.header for column in table.columns if column.detail]
+        assert [header.split()[0] for header in details] == ["perplexity", "logit"]
+        assert [c.header for c in table.without_details().columns] == [
+            c.header for c in table.columns if c.header not in details
+        ]
 
 
 def test_the_missing_table_lists_what_is_missing_and_what_was_left_out(folder):

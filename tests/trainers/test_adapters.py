@@ -14,6 +14,7 @@ import torch
 from peft import PeftModel
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
+from tiny_trials import data_spec, train_here, trial_spec, write_collection
 from transformers import AutoTokenizer, BertConfig, BertModel, GPT2Config, GPT2Model
 
 from search_spaces.problems import InputError
@@ -22,6 +23,7 @@ from trainers.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoi
 from trainers.encode import encode
 from trainers.encoder import Encoder
 from trainers.init_regimes import start_encoder
+from trainers.resume import CheckpointPolicy
 
 SIDES = ("query", "document")
 RANK = 3
@@ -269,6 +271,32 @@ def test_an_architecture_without_blocks_is_refused(tiny_bert, make_spec):
     encoder = Encoder({"shared": backbone}, tokenizer, make_spec(tiny_bert))
     with pytest.raises(InputError, match="lora_rank needs linear layers in transformer blocks, and a bert has none"):
         with_adapters(encoder)
+
+
+class InterruptedHereError(Exception):
+    """What ends a training in the middle of a step's report."""
+
+
+@pytest.mark.parametrize(("towers", "rank"), [("shared", 4), ("separate", 4), ("separate", None)])
+def test_an_interrupted_training_goes_on_to_the_last_bit(towers, rank, tiny_bert, make_spec, tmp_path):
+    data = data_spec(write_collection(tmp_path / "data"), "train")
+    encoder = make_spec(tiny_bert, towers=towers)
+    trial = trial_spec(data, encoder, lora_rank=rank, lora_dropout=0.1, learning_rate=1e-2)
+    _, whole = train_here(trial, tmp_path / "whole")
+
+    def interrupt(report):
+        if report.numbers.step == 4:
+            raise InterruptedHereError
+
+    every_three = CheckpointPolicy(every_steps=3)
+    with pytest.raises(InterruptedHereError):
+        train_here(trial, tmp_path / "interrupted", report=interrupt, policy=every_three)
+    steps = []
+    _, resumed = train_here(
+        trial, tmp_path / "interrupted", report=lambda report: steps.append(report.numbers.step), policy=every_three
+    )
+    assert steps == [4, 5, 6]
+    assert resumed == whole
 
 
 _SAVE = """

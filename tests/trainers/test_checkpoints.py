@@ -171,6 +171,7 @@ def test_a_model_with_code_of_its_own_comes_back_where_that_is_allowed(
     encoder = start_encoder(replace(spec, weights=replace(spec.weights, remote_code=True)), None)
     plain = start_encoder(make_spec(tiny_bert), None)
     save(tmp_path / "saved", encoder)
+    assert not [path for path in (tmp_path / "saved").rglob("config.json") if str(tmp_path) in path.read_text()]
     loaded = load_checkpoint(tmp_path / "saved").encoder
     for side in ("query", "document"):
         assert np.array_equal(embed(loaded, texts, side), embed(encoder, texts, side))

@@ -1,8 +1,11 @@
+import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from tokenizers import processors
 from transformers import AutoModel, AutoTokenizer
 
 from search_spaces.problems import InputError
@@ -71,6 +74,41 @@ def test_eos_is_appended_once_and_never_cut_off(name, make_spec, request):
     assert len(long) == 10
     assert [ids[-1] for ids in (short, long, empty)] == [eos] * 3
     assert again.tokenise(["ab"], "document") == [short]
+
+
+def test_a_tokenizer_that_ends_texts_itself_keeps_its_own_end(tiny_qwen3, make_spec, tmp_path):
+    """Qwen3-Embedding's: its post-processor ends texts with '<|endoftext|>', and '<|im_end|>' is what it calls EOS."""
+    folder = shutil.copytree(tiny_qwen3, tmp_path / "embedding")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    end = tokenizer.convert_tokens_to_ids("<|endoftext|>")
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A <|endoftext|>", special_tokens=[("<|endoftext|>", end)]
+    )
+    tokenizer.save_pretrained(folder)
+    encoder = start_encoder(make_spec(folder, pooling="last", append_eos=True, max_document_length=10), None)
+    assert encoder.tokenizer.eos_token == "<|im_end|>"
+    short, long = encoder.tokenise(["ab", "a long text " * 20], "document")
+    assert [ids[-1] for ids in (short, long)] == [end, end]
+    assert len(long) == 10
+    assert encoder.tokenizer.eos_token_id not in short
+
+
+def test_a_tokenizer_with_neither_pad_nor_end_is_refused(tiny_llama, make_spec, tmp_path):
+    folder = shutil.copytree(tiny_llama, tmp_path / "bare")
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    config.pop("eos_token")
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="no end-of-sequence token, and it has no pad token either"):
+        start_encoder(make_spec(folder, pooling="mean", append_eos=False), None)
+
+
+def test_a_tokenizer_without_a_fast_form_is_refused(tiny_bert, make_spec):
+    class Slow:
+        is_fast = False
+
+    backbones = start_encoder(make_spec(tiny_bert, pooling="mean", append_eos=False), None).backbones
+    with pytest.raises(InputError, match=r"its tokenizer has no tokenizer\.json form, which is the only one read"):
+        Encoder(dict(backbones.items()), Slow(), make_spec(tiny_bert, pooling="mean", append_eos=False))
 
 
 def test_prompts_and_lengths_belong_to_their_side(tiny_bert, make_spec, texts):

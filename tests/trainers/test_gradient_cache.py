@@ -15,7 +15,20 @@ from trainers.objectives import objective_of
 from trainers.retriever import Retriever
 from trainers.similarity import Gammas
 
-WORDS = "password registry network mail files desktop browser kernel printer cloud base64 logon".split()
+WORDS = [
+    "password",
+    "registry",
+    "network",
+    "mail",
+    "files",
+    "desktop",
+    "browser",
+    "kernel",
+    "printer",
+    "cloud",
+    "logon",
+]
+SMALL = ChunkSize(tokens=40)
 SETTINGS = TrainingSettings(steps=1, global_batch=7, learning_rate=1e-3)
 
 
@@ -31,7 +44,7 @@ def retriever(tiny_bert, make_spec):
     return make
 
 
-def batch_of(encoder, *, num_queries=7, hard_negatives=2, size=ChunkSize(tokens=40)) -> Batch:
+def batch_of(encoder, *, num_queries=7, hard_negatives=2, size=SMALL) -> Batch:
     queries = encoder.tokenise(texts(num_queries, 6), "query")
     documents = encoder.tokenise(texts(num_queries * (1 + hard_negatives), 17), "document")
     masked = torch.zeros(len(queries), len(documents), dtype=torch.bool)

@@ -1,5 +1,7 @@
 import importlib.util
+import json
 import logging
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -98,6 +100,14 @@ def test_weights_that_lack_a_layer_are_refused_instead_of_drawn_at_random(tiny_b
     (tmp_path / "config.json").write_text(config.replace('"num_hidden_layers": 4', '"num_hidden_layers": 5'))
     with pytest.raises(InputError, match=r"its weights lack 16 that bert needs, such as encoder\.layer\.4"):
         start_encoder(make_spec(tmp_path, pooling="mean", append_eos=False), None)
+
+
+def test_weights_of_other_sizes_than_the_config_says_are_one_message(tiny_bert, tmp_path, make_spec):
+    folder = shutil.copytree(tiny_bert, tmp_path / "other")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"intermediate_size": 48}))
+    with pytest.raises(InputError, match=r"do not have the sizes that its config\.json says"):
+        start_encoder(make_spec(folder, pooling="mean", append_eos=False), None)
 
 
 @pytest.mark.slow

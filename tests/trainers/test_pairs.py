@@ -2,8 +2,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from search_spaces.catalogue.data_sets import DataSet
+from search_spaces.specs import DataSpec
 from trainers.data_sets.collection import CORPUS, NEGATIVES, QRELS, QUERIES, Collection
-from trainers.pairs import training_pairs
+from trainers.pairs import most_negatives, num_different_queries, training_pairs
 
 
 def collection(corpus, queries, qrels, negatives=()):
@@ -125,3 +127,13 @@ def test_random_collections_against_sets_of_texts(seed):
     assert {(q, d) for q, documents in negatives_as_texts(pairs).items() for d in documents} == kept
     assert len(pairs.negatives.values_V) == len(kept)
     assert pairs.num_contradicted == len(negatives) - len(kept)
+
+
+def test_a_split_without_a_pair_counts_as_none(tmp_path, monkeypatch):
+    monkeypatch.setenv("DENSESWEEP_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "d1", "text": "bark"}\n')
+    (tmp_path / "queries.jsonl").write_text('{"_id": "q1", "text": "who barks"}\n')
+    (tmp_path / "qrels" / "train.tsv").write_text("q1\td1\t0\n")
+    data = DataSpec(entry=DataSet(name="mine", source=f"path:{tmp_path}"), split="train")
+    assert (num_different_queries(data), most_negatives(data)) == (0, 0)

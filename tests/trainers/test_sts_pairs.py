@@ -6,7 +6,7 @@ import pytest
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.specs import DataSpec
 from trainers import data_sets
-from trainers.sts_pairs import ScoredPairs, load_scored_pairs, plan_scored_batches, scored_pairs
+from trainers.sts_pairs import ScoredPairs, load_scored_pairs, plan_scored_batches, scored_pairs, some_of
 
 
 @pytest.fixture(autouse=True)
@@ -68,3 +68,15 @@ def test_a_plan_depends_on_its_seed_and_more_steps_do_not_change_the_first_ones(
 def test_a_batch_larger_than_the_data_is_refused():
     with pytest.raises(ValueError, match="global_batch is 11, but the training data has 10 scored pairs"):
         plan_scored_batches(some_pairs(10), global_batch=11, steps=1, seed=0)
+
+
+def test_some_pairs_are_chosen_by_content_whatever_else_there_is(tmp_path):
+    lines = [f"{number % 5}\tfirst {number}\tsecond {number}" for number in range(30)]
+    few = some_of(load(tmp_path / "all", lines), 10)
+    assert len(few) == len(few.gold) == 10
+    without = [line for line in lines if line.split("\t")[1] in few.first_texts or line.startswith("4")]
+    again = some_of(load(tmp_path / "less", without[::-1]), 10)
+    assert (again.first_texts, again.gold.tolist()) == (few.first_texts, few.gold.tolist())
+    assert [int(text.split()[1]) % 5 / 4 for text in few.first_texts] == pytest.approx(few.gold.tolist())
+    assert some_of(few, None) is few
+    assert some_of(few, 10) is few

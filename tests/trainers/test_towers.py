@@ -219,13 +219,22 @@ def test_the_content_hash_of_weights_covers_both_towers(tiny_bert, make_spec, tm
 @pytest.mark.parametrize(
     ("router", "message"),
     [
-        ("{", "does not route queries and documents"),
+        ("{", r"router_config\.json cannot be read"),
         ('{"structure": {"query": ["q"]}}', "does not route queries and documents"),
-        ('{"structure": {"query": ["q"], "document": ["d"]}}', "routes to .*q, which holds no transformer"),
+        ('{"structure": {"query": [], "document": []}, "types": {}}', "it has no Transformer module"),
+        (
+            '{"structure": {"query": ["q"], "document": ["d"]}, "types": {"q": "x.Bow", "d": "x.Transformer"}}',
+            "it has a Bow module",
+        ),
+        (
+            '{"structure": {"query": ["q"], "document": ["d"]}, "types": {"q": "x.Transformer", "d": "x.Transformer"}}',
+            r"q holds no config\.json",
+        ),
     ],
 )
 def test_a_router_of_something_else_is_refused(router, message, tiny_bert, make_spec, tmp_path):
     (tmp_path / "router_config.json").write_text(router)
+    (tmp_path / "modules.json").write_text('[{"idx": 0, "name": "0", "path": "", "type": "x.Router"}]')
     spec = replace(make_spec(tiny_bert, towers="separate"), weights=WeightsSpec(source=f"path:{tmp_path}"))
     with pytest.raises(InputError, match=message):
         start_encoder(spec, None)

@@ -21,6 +21,7 @@ from search_spaces.specs import Execution, SimilaritySpec
 from trainers import data_sets
 from trainers.batches import false_negatives, plan_batches
 from trainers.checkpoints import load_checkpoint
+from trainers.dropout import use_fast_dropout
 from trainers.init_regimes import start_encoder
 from trainers.pairs import training_pairs
 from trainers.randomness import derived_seed
@@ -84,6 +85,7 @@ def test_training_is_the_plain_loop_written_out(spec, data, make_spec, tiny_bert
 
     settings = trial.training
     encoder = start_encoder(trial.encoder, trial.seed).train()
+    use_fast_dropout(encoder)  # the same masks
     g = torch.zeros(2, requires_grad=True)  # sigmoid(0) = 0.5
     weights = [weight for name, weight in encoder.named_parameters() if ".pooler." not in name]
     optimizer = torch.optim.AdamW(

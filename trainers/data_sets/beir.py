@@ -114,6 +114,8 @@ def _tsv_rows(folder: Path, file: Path, parse: Callable[[list[str]], Row], fault
                 fields = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n").split("\t")
                 if fields == [""] or (number == 1 and _is_header(fields)):
                     continue
+                if b"\0" in line:
+                    raise ValueError("the line holds NUL bytes: the file is damaged")
                 yield parse(fields)
             except ValueError as error:
                 faults.add("malformed", file=name, key=f"line {number}", message=str(error))

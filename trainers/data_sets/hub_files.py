@@ -63,11 +63,11 @@ def parquet_shards(entry: DataSet, folder: Path) -> dict[str, list[Path]]:
             shards.setdefault(found["split"], []).append(file)
             totals[found["split"]] = int(found["total"])
     if not shards:
-        raise problem(entry, f"{folder} has no files SPLIT-00000-of-00001.parquet; {_remedy(entry)}")
+        raise problem(entry, f"{folder} has no files SPLIT-00000-of-00001.parquet; {remedy(entry)}")
     for split, files in shards.items():
         if len(files) != totals[split]:
             message = f"split '{split}' has {len(files)} of its {totals[split]} files in {folder}"
-            raise problem(entry, f"{message}; {_remedy(entry)}")
+            raise problem(entry, f"{message}; {remedy(entry)}")
     return shards
 
 
@@ -89,7 +89,7 @@ def parquet_rows(entry: DataSet, file: Path, columns: Sequence[str]) -> Iterator
                     number += 1
                     yield number, row
     except (pa.ArrowInvalid, OSError) as error:
-        raise problem(entry, f"{file} cannot be read ({error}); {_remedy(entry)}") from error
+        raise problem(entry, f"{file} cannot be read ({error}); {remedy(entry)}") from error
 
 
 def problem(entry: DataSet, message: str) -> InputError:
@@ -107,16 +107,17 @@ def _fetched(entry: DataSet, patterns: Sequence[str]) -> Path:
             source.location, repo_type="dataset", revision=source.revision, allow_patterns=list(patterns)
         )
     except IncompleteSnapshotError as error:
-        raise problem(entry, f"its download was interrupted; {_remedy(entry, patterns)}") from error
+        raise problem(entry, f"its download was interrupted; {remedy(entry, patterns)}") from error
     except LocalEntryNotFoundError as error:
         message = "it is not in the local Hugging Face cache and the hub cannot be reached"
-        raise problem(entry, f"{message}; {_remedy(entry, patterns)}") from error
+        raise problem(entry, f"{message}; {remedy(entry, patterns)}") from error
     except (HfHubHTTPError, OSError, ValueError) as error:
         raise problem(entry, f"the hub did not give it: {error}") from error
     return Path(folder)
 
 
-def _remedy(entry: DataSet, patterns: Sequence[str] = ()) -> str:
+def remedy(entry: DataSet, patterns: Sequence[str] = ()) -> str:
+    """What to do to have the files."""
     source = parse_source(entry.source)
     if source.scheme != "hf":
         return "copy it again"

@@ -62,8 +62,13 @@ def _add_lines(split: str, file: Path, name: str, growing: GrowingCollection, fa
             _add_line(split, row, growing)
         except ValueError as error:
             faults.add("malformed", file=name, key=where, message=str(error))
-    if not where:
+    if not where and not _has_lines(file):
         faults.add("missing", file=name, key="", message="there is no pair in it")
+
+
+def _has_lines(file: Path) -> bool:
+    with file.open("rb") as lines:
+        return any(line.strip() for line in lines)
 
 
 def _split_files(place: Path) -> dict[str, Path]:

@@ -13,7 +13,7 @@ from search_spaces.catalogue.data_sets import DataSet
 from trainers.data_sets.collection import Collection
 from trainers.data_sets.faults import Faults
 from trainers.data_sets.growing import GrowingCollection
-from trainers.data_sets.hub_files import config_of, data_folder, inputs_of, problem
+from trainers.data_sets.hub_files import config_of, data_folder, inputs_of, problem, remedy
 from trainers.data_sets.json_lines import Row, json_objects, shown, text
 
 VERSION = 1
@@ -39,7 +39,7 @@ def read(entry: DataSet, faults: Faults) -> Collection:
     folder = data_folder(entry, _PATTERNS)
     files = {file.name.split(".")[0]: file for pattern in _PATTERNS for file in sorted(folder.glob(pattern))}
     if not files:
-        raise problem(entry, f"{folder} has no files SPLIT.jsonl.gz")
+        raise problem(entry, f"{folder} has no files SPLIT.jsonl.gz; {remedy(entry, _PATTERNS)}")
     growing = GrowingCollection()
     for split, file in files.items():
         for place, row in json_objects(_lines(entry, file), file.name, faults):
@@ -55,7 +55,7 @@ def _lines(entry: DataSet, file: Path) -> Iterator[bytes]:
         with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
             yield from lines
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise problem(entry, f"{file} is damaged or was not fetched whole ({error})") from error
+        raise problem(entry, f"{file} is damaged or was not fetched whole ({error}); {remedy(entry)}") from error
 
 
 def _add_line(split: str, row: Row, growing: GrowingCollection, faults: Faults) -> None:

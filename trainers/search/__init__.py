@@ -9,10 +9,10 @@ cut to k. A document's norm is taken out of the product, so that one product ser
 """
 
 from trainers.search.blocks import BLOCK_DOCUMENTS, Block, in_blocks, kept_blocks
-from trainers.search.budget import MEMORY_BUDGET_BYTES
 from trainers.search.cosines import BACKENDS, Backend, fastest_backend
 from trainers.search.order import tie_ranks
 from trainers.search.searcher import Rankings, Searcher, search
+from trainers.search.tiling import MEMORY_BUDGET_BYTES
 
 __all__ = [
     "BACKENDS",

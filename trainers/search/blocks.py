@@ -33,16 +33,22 @@ class Block:
     def __len__(self) -> int:
         return len(self.vector_DH)
 
-    def raw(self, start: int, stop: int) -> torch.Tensor:
-        """Raw embeddings float32 [T, H] of some of the documents; a view where nothing must be converted."""
-        # torch takes no read-only (memory-mapped) array without a warning, and no other byte order.
+    def raw(self, start: int, stop: int, room_TH: torch.Tensor) -> torch.Tensor:
+        """Raw embeddings float32 [T, H] of some of the documents: as they lie in memory, or else written to `room_TH`.
+
+        Raises:
+            ValueError: the embeddings are of another precision.
+        """
+        # torch takes no read-only (memory-mapped) array without a warning, nor another byte order.
         tile_TH = np.require(self.vector_DH[start:stop], requirements=["C", "W"])
         if tile_TH.dtype not in (np.float32, np.float16):
             raise ValueError(f"embeddings are {tile_TH.dtype}; they must be float32 or float16")
-        raw_TH = torch.from_numpy(tile_TH).float()
-        if self.norm_D is None:
-            return raw_TH
-        return raw_TH * torch.from_numpy(np.array(self.norm_D[start:stop], np.float32))[:, None]
+        if tile_TH.dtype == np.float32 and self.norm_D is None:
+            return torch.from_numpy(tile_TH)
+        raw_TH = room_TH[: len(tile_TH)].copy_(torch.from_numpy(tile_TH))
+        if self.norm_D is not None:
+            raw_TH *= torch.from_numpy(np.array(self.norm_D[start:stop], np.float32))[:, None]
+        return raw_TH
 
 
 def in_blocks(vectors_NH: AnyFloats, num_rows: int = BLOCK_DOCUMENTS) -> Iterator[Block]:

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from trainers.search.cosines import Cosines
+from trainers.search.tiling import PIECE
 
-PIECE = 64  # a tile has a multiple of so many documents
 _LOOKED_AT = 1 << 20  # cosines at a time: 4 MB in float32
 _MANY_PIECES = 4  # above a 1/4 of the pieces, looking at all documents is cheaper
 _MANY_PAIRS = 4  # candidates per result above which the floor is raised, then the precision
@@ -36,13 +36,13 @@ class Tile:
         weight_T: the norm of each document's search vector, float32, on the device; 0 for padding.
         num_documents: how many of the T are no padding.
         num_wanted: how many documents of a query must reach its floor.
-        exact: cosines of some queries of the group in float32, for what half precision cannot tell apart.
+        precise: cosines of some queries of the group in float32, for what half precision cannot tell apart.
     """
 
     weight_T: Tensor
     num_documents: int
     num_wanted: int
-    exact: Callable[[slice], Cosines]
+    precise: Callable[[slice], Cosines]
 
 
 def floors(score_Q: Tensor, query_norm_Q: Tensor) -> Tensor:
@@ -90,7 +90,7 @@ def _among_all(cosines: Cosines, floor_R: Tensor, tile: Tile, rows: slice) -> Pa
         floor_R = torch.maximum(floor_R, _own_floor(cosines, tile))
         found = _reaching(cosines, floor_R, tile)
     if len(found[0]) > many and cosines.value_GT.dtype != torch.float32:
-        return _among_all(tile.exact(rows), floor_R, tile, rows)
+        return _among_all(tile.precise(rows), floor_R, tile, rows)
     return found
 
 

@@ -9,10 +9,11 @@ Shapes: Q queries, G of a group, T documents of a tile, N any vectors, X any, H 
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
+
+from trainers.search.tiling import Device, Tiling
 
 _UNIT_ROUNDOFF = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
 _SMALLEST_STEP = {
@@ -26,7 +27,7 @@ _SMALLEST_STEP = {
 class Backend:
     """Where candidates are looked for, and in which precision."""
 
-    device: Literal["cpu", "cuda"]
+    device: Device
     dtype: torch.dtype
 
     def __str__(self) -> str:
@@ -77,35 +78,78 @@ class Cosines:
         return value_X - self.relative * value_X.abs() - self.absolute
 
 
+class CosineTiles:
+    """Approximate cosines of groups of queries with one tile of documents after the other.
+
+    What a tile needs stays allocated: fresh pages for every tile would take a third of the time again.
+    """
+
+    def __init__(self, query_QH: Tensor, query_norm_Q: Tensor, backend: Backend, tiling: Tiling) -> None:
+        """Take raw queries (float32, float64 norms) and room for the largest tile of `tiling`, in whole pieces."""
+        self._backend = backend
+        self._query_QH = directions(query_QH, query_norm_Q).to(backend.device)
+        self._rounded_QH = self._query_QH.to(backend.dtype)
+        self._bound = _error_bound(self._query_QH, self._rounded_QH)
+        size, most = query_QH.shape[1], tiling.num_documents
+        self._room_TH = torch.empty(most, size, dtype=backend.dtype, device=backend.device)
+        self._room_GT = torch.empty(tiling.num_queries * most, dtype=backend.dtype, device=backend.device)
+        self._loaded: tuple[Tensor, Tensor] = (query_QH[:0], query_norm_Q[:0])
+
+    def load(self, raw_TH: Tensor, norm_T: Tensor, num_padded: int) -> None:
+        """Go on to a tile of raw documents (float32, float64 norms), with zeros up to `num_padded` documents."""
+        self._loaded = (raw_TH, norm_T)
+        norm_T = _divisors(norm_T).to(self._backend.device)
+        torch.div(raw_TH.to(self._backend.device), norm_T[:, None], out=self._room_TH[: len(raw_TH)])
+        self._room_TH[len(raw_TH) : num_padded] = 0
+        self._document_TH = self._room_TH[:num_padded]
+
+    def of(self, group: slice) -> Cosines:
+        """Cosines of some queries with the tile. Valid until the next call."""
+        query_GH = self._rounded_QH[group]
+        shape = len(query_GH), len(self._document_TH)
+        value_GT = self._room_GT[: shape[0] * shape[1]].view(shape)
+        with _true_precision():
+            torch.mm(query_GH, self._document_TH.T, out=value_GT)
+        relative, absolute = self._bound
+        return Cosines(value_GT=value_GT, relative=relative, absolute=absolute)
+
+    def precise(self, group: slice) -> Cosines:
+        """The same in float32."""
+        query_GH = self._query_QH[group]
+        document_TH = torch.zeros(self._document_TH.shape, device=query_GH.device)
+        raw_TH, norm_T = self._loaded
+        document_TH[: len(raw_TH)] = directions(raw_TH, norm_T)
+        with _true_precision():
+            value_GT = query_GH @ document_TH.T
+        relative, absolute = _error_bound(query_GH, query_GH)
+        return Cosines(value_GT=value_GT, relative=relative, absolute=absolute)
+
+
 def directions(vector_NH: Tensor, norm_N: Tensor) -> Tensor:
     """Each vector divided by its norm (float64 [N]), float32 [N, H]; a zero vector stays zero."""
-    return vector_NH / torch.where(norm_N > 0, norm_N, 1.0).float()[:, None]
+    return vector_NH / _divisors(norm_N)[:, None]
 
 
-def cosines(query_GH: Tensor, document_TH: Tensor, dtype: torch.dtype) -> Cosines:
-    """Approximate cosines of directions (float32, on the device that computes) in a precision."""
-    with _true_precision():
-        rounded_GH = query_GH.to(dtype)
-        value_GT = rounded_GH @ document_TH.to(dtype).T
-    relative, absolute = _error_bound(query_GH, rounded_GH, dtype)
-    return Cosines(value_GT=value_GT, relative=relative, absolute=absolute)
+def _divisors(norm_N: Tensor) -> Tensor:
+    return torch.where(norm_N > 0, norm_N, 1.0).float()
 
 
-def _error_bound(query_GH: Tensor, rounded_GH: Tensor, dtype: torch.dtype) -> tuple[float, float]:
-    """(relative, absolute) error of cosines in a precision of unit roundoff u.
+def _error_bound(query_QH: Tensor, rounded_QH: Tensor) -> tuple[float, float]:
+    """(relative, absolute) error of cosines in the precision of the rounded queries, of unit roundoff u.
 
     |q'.d' - q.d| <= |q' - q| |d'| + |q| |d' - d|, where |d' - d| <= u |d|, and less than half the smallest step for
     each component below the normal range. Sums are float32, whose error in any order is at most H 2^-24 |q| |d|
     (Higham, Accuracy and Stability of Numerical Algorithms, 3.5); four times that where a unit truncates. The last
     rounding is relative to the value. What else rounds (directions, weights, the exact score) is far below 32 * 2^-24.
     """
-    size, float32 = query_GH.shape[1], _UNIT_ROUNDOFF[torch.float32]
+    dtype, size, float32 = rounded_QH.dtype, query_QH.shape[1], _UNIT_ROUNDOFF[torch.float32]
     if dtype == torch.float32:
         return 0.0, 1.01 * (size + 32) * float32
-    roundoff = _UNIT_ROUNDOFF[dtype]
-    of_query = float(torch.linalg.vector_norm(rounded_GH.float() - query_GH, dim=1).max())
-    of_document = roundoff + 0.5 * size**0.5 * _SMALLEST_STEP[dtype]
-    return 1.01 * roundoff, 1.01 * (of_query + of_document + 4 * (size + 32) * float32) + size * _SMALLEST_STEP[dtype]
+    roundoff, step = _UNIT_ROUNDOFF[dtype], _SMALLEST_STEP[dtype]
+    error_Q = torch.linalg.vector_norm(rounded_QH.float() - query_QH, dim=1)
+    of_query = float(error_Q.max()) if len(error_Q) else 0.0
+    of_document = roundoff + 0.5 * size**0.5 * step
+    return 1.01 * roundoff, 1.01 * (of_query + of_document + 4 * (size + 32) * float32) + step
 
 
 @contextlib.contextmanager

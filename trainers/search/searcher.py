@@ -8,17 +8,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from trainers.search.blocks import AnyFloats, Block, FloatMatrix
-from trainers.search.budget import MEMORY_BUDGET_BYTES, tiling
-from trainers.search.candidates import PIECE, Tile, candidates, floors
-from trainers.search.cosines import Backend, Cosines, cosines, directions, fastest_backend
+from trainers.search.candidates import Tile, candidates, floors
+from trainers.search.cosines import Backend, Cosines, CosineTiles, fastest_backend
 from trainers.search.exact import as_float32, checked_norms, exact_scores, search_norms
+from trainers.search.exclusions import Excluded
 from trainers.search.order import Ids, Places, rank_keys, scores_of, tie_ranks, tie_ranks_of
 from trainers.search.running_top import RunningTop
+from trainers.search.tiling import MEMORY_BUDGET_BYTES, PIECE, tiling
+from trainers.similarity import query_vectors
 
 INNER_PRODUCT = (0.0,)  # gamma_d of the dot product
 
@@ -29,11 +30,17 @@ class Rankings:
 
     Attributes:
         document_QK: positions in the corpus, int64; -1 where a query finds fewer than K documents.
-        score_QK: inner products with the search vectors, float32; -inf where there is no document.
+        score_QK: inner products of the raw queries with the search vectors, float32; -inf where there is no document.
     """
 
     document_QK: Places
     score_QK: FloatMatrix
+
+    def under(self, gamma_q: float, query_norm_Q: FloatMatrix) -> "Rankings":
+        """The same rankings with the scores of the similarity that has this gamma_q; norms are float32 [Q]."""
+        norm_Q1 = as_float32(query_norm_Q)[:, None]
+        factor_Q1 = (query_vectors(norm_Q1, gamma_q) / torch.where(norm_Q1 > 0, norm_Q1, 1.0)).numpy()
+        return Rankings(document_QK=self.document_QK, score_QK=self.score_QK * factor_Q1)
 
 
 class Searcher:
@@ -70,17 +77,18 @@ class Searcher:
         self._backend = backend or fastest_backend("cpu")
         self._query_QH = as_float32(query_QH)
         self._query_norm_Q = checked_norms(self._query_QH, "query", 0)
-        self._direction_QH = directions(self._query_QH, self._query_norm_Q).to(self._backend.device)
-        self._tiling = tiling(memory_budget_bytes, *self._query_QH.shape)
+        self._tiling = tiling(memory_budget_bytes, *self._query_QH.shape, device=self._backend.device)
+        self._room_TH = torch.empty(self._tiling.num_documents, self._query_QH.shape[1])
+        self._cosines = CosineTiles(self._query_QH, self._query_norm_Q, self._backend, self._tiling)
         self._tie_rank_N = tie_rank_N
-        self._excluded = _Excluded(excluded, len(self._query_QH), len(tie_rank_N))
+        self._excluded = Excluded(excluded, len(self._query_QH), len(tie_rank_N))
         self._k = k
         self._tops = {gamma_d: RunningTop(len(self._query_QH), k) for gamma_d in gammas_d}
         self._added_N = np.zeros(len(tie_rank_N), dtype=bool)
         self._num_added = 0
 
     def add(self, block: Block | AnyFloats) -> None:
-        """Search a block; an array holds the raw vectors of the documents after those of the block before.
+        """Search a block; an array holds the raw vectors of the documents that come after all those added before.
 
         Raises:
             ValueError: documents without an id or added before, another embedding size, or a vector that is not
@@ -89,7 +97,7 @@ class Searcher:
         block = block if isinstance(block, Block) else Block(first=self._num_added, vector_DH=block)
         self._check_fits(block)
         for start in range(0, len(block), self._tiling.num_documents):
-            raw_TH = block.raw(start, start + self._tiling.num_documents)
+            raw_TH = block.raw(start, start + self._tiling.num_documents, self._room_TH)
             self._search(raw_TH, block.first + start)
         self._added_N[block.first : block.first + len(block)] = True
         self._num_added += len(block)
@@ -110,24 +118,26 @@ class Searcher:
         self._check_scores(weights.values())
         if not len(self._query_QH):
             return
-        on_device = _padded(directions(raw_TH.to(self._backend.device), norm_T.to(self._backend.device)))
+        self._cosines.load(raw_TH, norm_T, _padded_length(raw_TH))
         for start in range(0, len(self._query_QH), self._tiling.num_queries):
-            group = slice(start, start + self._tiling.num_queries)
-            found = cosines(self._direction_QH[group], on_device, self._backend.dtype)
+            group = slice(start, min(start + self._tiling.num_queries, len(self._query_QH)))
+            found = self._cosines.of(group)
             for gamma_d, weight_T in weights.items():
-                tile = self._tile(on_device, weight_T, group)
+                tile = self._tile(weight_T, group)
                 for query_P, index_P in self._candidates(found, gamma_d, tile, group):
                     self._take(raw_TH, first, gamma_d, query_P, index_P)
 
-    def _tile(self, direction_TH: Tensor, weight_T: Tensor, group: slice) -> Tile:
-        def exact(rows: slice) -> Cosines:
-            return cosines(self._direction_QH[group][rows], direction_TH, torch.float32)
+    def _tile(self, weight_T: Tensor, group: slice) -> Tile:
+        def precise(rows: slice) -> Cosines:
+            start, stop, _ = rows.indices(group.stop - group.start)
+            return self._cosines.precise(slice(group.start + start, group.start + stop))
 
+        padding_T = weight_T.new_zeros(_padded_length(weight_T) - len(weight_T))
         return Tile(
-            weight_T=_padded(weight_T.float().to(direction_TH.device)),
+            weight_T=torch.cat([weight_T, padding_T]).float().to(self._backend.device),
             num_documents=len(weight_T),
             num_wanted=self._k + self._excluded.most(group),
-            exact=exact,
+            precise=precise,
         )
 
     def _candidates(self, found: Cosines, gamma_d: float, tile: Tile, group: slice) -> Iterator[tuple[Places, Places]]:
@@ -154,37 +164,11 @@ class Searcher:
     def _check_scores(self, weights: Iterable[Tensor]) -> None:
         largest_query = float(self._query_norm_Q.max()) if len(self._query_norm_Q) else 0.0
         largest = max((float(weight_T.max()) for weight_T in weights if len(weight_T)), default=0.0)
-        if max(largest, largest_query * largest) > np.finfo(np.float32).max:
+        if max(largest, largest_query * largest) > torch.finfo(torch.float32).max:
             raise ValueError(
                 f"embeddings are too large for float32 scores: the norm of a query is {largest_query:.3g} and of a "
                 f"document {largest:.3g}"
             )
-
-
-class _Excluded:
-    """Which documents each query must not find, as one sorted number for each pair: query row * N + position."""
-
-    def __init__(self, excluded: Sequence[Sequence[int]] | None, num_queries: int, num_documents: int) -> None:
-        if excluded is not None and len(excluded) != num_queries:
-            raise ValueError(f"excluded documents for {len(excluded)} queries, where {num_queries} are searched")
-        self._num_documents = num_documents
-        unique = [sorted(set(positions)) for positions in excluded or [()] * num_queries]
-        self._num_Q: npt.NDArray[np.int64] = np.array([len(positions) for positions in unique], dtype=np.int64)
-        pairs = [row * num_documents + position for row, positions in enumerate(unique) for position in positions]
-        self._pairs: npt.NDArray[np.int64] = np.array(pairs, dtype=np.int64)
-
-    def most(self, group: slice) -> int:
-        """The largest number of documents that a query of the group excludes."""
-        return int(self._num_Q[group].max(initial=0))
-
-    def allow(self, query_P: Places, document_P: Places) -> npt.NDArray[np.bool_]:
-        """Whether the query of each pair may find its document."""
-        if not len(self._pairs):
-            return np.ones(len(query_P), dtype=bool)
-        pair_P = query_P * self._num_documents + document_P
-        place_P = np.searchsorted(self._pairs, pair_P).clip(max=len(self._pairs) - 1)
-        allowed: npt.NDArray[np.bool_] = self._pairs[place_P] != pair_P
-        return allowed
 
 
 def search(
@@ -213,7 +197,6 @@ def search(
     return searcher.rankings()[gamma_d]
 
 
-def _padded(tile: Tensor) -> Tensor:
-    """The rows of a tile, and zeros up to a whole number of pieces."""
-    missing = -len(tile) % PIECE
-    return torch.cat([tile, tile.new_zeros(missing, *tile.shape[1:])]) if missing else tile
+def _padded_length(tile: Tensor) -> int:
+    """The length of a tile in whole pieces."""
+    return len(tile) + -len(tile) % PIECE

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from search_spaces.catalogue.data_sets import Cut
 from search_spaces.problems import InputError
+from search_spaces.specs import DataSpec
 from trainers import data_sets
 from trainers.data_sets.collection import document_text
+from trainers.pairs import load_pairs
 
 
 def _problems(entry):
@@ -85,7 +88,10 @@ def test_all_missing_files_together(beir_folder, entry_of):
     [
         ('{"_id": "d9", "text"', "line 4: this is not JSON: "),
         ('["d9"]', "line 4: a JSON object is expected, not ['d9']"),
-        (b'{"_id": "d9", "text": "\xff"}', "line 4: this is not JSON: 'utf-8' codec"),
+        (b'{"_id": "d9", "text": "\xff"}', "line 4: this is not UTF-8: byte 0xff at position 23"),
+        (b"\0" * 100, "line 4: the line holds NUL bytes"),
+        ("17", "line 4: a JSON object is expected, not 17"),
+        ("[" * 100_000, "line 4: this is not JSON that can be read: it is nested too deeply"),
         ('{"_id": 9, "text": "a"}', "line 4: '_id' must be text, not 9"),
         ('{"_id": "", "text": "a"}', "line 4: '_id' is empty"),
         ('{"_id": "d9"}', "line 4: 'text' is missing"),
@@ -131,12 +137,80 @@ def test_bad_query_line(beir_folder, entry_of, line, message):
         ("q2\t0\td1\t1", "line 5: query-id, corpus-id and score"),
         ("q2\t\t1", "line 5: query-id, corpus-id and score"),
         (b"q2\t\xff\t1", "line 5: 'utf-8' codec"),
+        (b"q2\td1\0\t1", "line 5: the line holds NUL bytes"),
     ],
 )  # fmt: skip
 def test_bad_judgement(beir_folder, entry_of, line, message):
     _append(beir_folder / "qrels" / "test.tsv", line)
     [problem] = _problems(entry_of(beir_folder))
     assert problem.startswith(f"{beir_folder}/qrels/test.tsv: {message}")
+
+
+def _with_negatives(folder, *lines, split="test"):
+    (folder / "negatives").mkdir(exist_ok=True)
+    (folder / "negatives" / f"{split}.tsv").write_text("".join(f"{line}\n" for line in lines))
+
+
+def test_negatives_beside_the_qrels_are_for_training_and_no_judgements(beir_folder, entry_of):
+    before = data_sets.fingerprint(entry_of(beir_folder), "test")
+    assert data_sets.load(entry_of(beir_folder)).negatives == {}
+    _with_negatives(beir_folder, "query-id\tcorpus-id", "q2\td1", "q2\td3", "q2\td1")
+    collection = data_sets.load(entry_of(beir_folder))
+    assert [tuple(row.values()) for row in collection.negatives["test"].to_pylist()] == [
+        ("q2", "d1"),
+        ("q2", "d3"),
+        ("q2", "d1"),
+    ]
+    after = data_sets.fingerprint(entry_of(beir_folder), "test")
+    assert after.num_queries == before.num_queries
+    assert after.content_hash != before.content_hash
+    pairs = load_pairs(DataSpec(entry=entry_of(beir_folder), split="test"), hard_negatives=1)
+    found = {
+        query: {pairs.document_texts[d] for d in pairs.negatives[place]}
+        for place, query in enumerate(pairs.query_texts)
+    }
+    # q1 has its document that is judged 0, q2 those of the file.
+    assert found == {"where do apples grow?": {"no title here"}, "umlauts": {"no title here", "Apples grow on trees"}}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("q1\tlost", "document 'lost': it is named here, but it is not in corpus.jsonl"),
+        ("lost\td1", "query 'lost': it is named here, but it is not in queries.jsonl"),
+        ("q1\td1\t0", "line 2: query-id and corpus-id, separated by a tab, are expected, not "),
+        ("q1 d1", "line 2: query-id and corpus-id, separated by a tab, are expected, not "),
+    ],
+)  # fmt: skip
+def test_bad_negative(beir_folder, entry_of, line, message):
+    _with_negatives(beir_folder, "q2\td1", line)
+    [problem] = _problems(entry_of(beir_folder))
+    assert problem.startswith(f"{beir_folder}/negatives/test.tsv: {message}")
+
+
+def test_negatives_of_no_split_are_refused(beir_folder, entry_of):
+    _with_negatives(beir_folder, "q2\td1", split="tset")
+    [problem] = _problems(entry_of(beir_folder))
+    assert problem == f"{beir_folder}/negatives/tset.tsv: there is no file qrels/tset.tsv"
+
+
+def test_a_cut_keeps_the_negatives_of_what_it_keeps(beir_folder, entry_of):
+    _with_negatives(beir_folder, "q2\td1", "q2\td3", "q1\td2", "q1\td3")
+    entry = entry_of(beir_folder, cut=Cut(num_documents=2, num_queries=1))
+    collection = data_sets.load(entry)
+    queries = set(collection.queries["id"].to_pylist())
+    documents = set(collection.corpus["id"].to_pylist())
+    rows = {(row["query_id"], row["document_id"]) for row in collection.negatives["test"].to_pylist()}
+    everything = {("q2", "d1"), ("q2", "d3"), ("q1", "d2"), ("q1", "d3")}
+    assert rows == {(q, d) for q, d in everything if q in queries and d in documents}
+
+
+def test_train_and_dev_splits_are_trained_and_validated_on(beir_folder, entry_of):
+    for split, line in (("train", "q1\td1\t1"), ("dev", "q2\td2\t1")):
+        (beir_folder / "qrels" / f"{split}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{line}\n")
+    entry = entry_of(beir_folder, train_split="train", dev_split="dev")
+    for split, query in (("train", "where do apples grow?"), ("dev", "umlauts")):
+        assert list(load_pairs(DataSpec(entry=entry, split=split)).query_texts) == [query]
 
 
 def test_faults_of_all_files_come_together(beir_folder, entry_of):

@@ -1,6 +1,10 @@
 """Scored pairs from files and from a hub data set's own layout."""
 
 import math
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,11 +15,11 @@ from pydantic import ValidationError
 from search_spaces.catalogue.data_sets import DATA_SETS, DataSet
 from search_spaces.problems import InputError
 from trainers import data_sets
-from trainers.data_sets.sts import load_hub_splits
 
 HEADER = "score\tsentence1\tsentence2"
 LINES = ["4.4\ta cat sits .\ta cat is sitting .", '0\tsay "no"\tit rains', "5.0\tÄpfel\tÄpfel"]
 REVISION = "ab" * 20
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)
@@ -147,37 +151,48 @@ ALL_NLI = {
 }
 
 
-def test_a_hub_data_set_is_read_by_its_config(tmp_path, monkeypatch):
-    """`datasets` takes ORG/NAME below the working directory as it would take the repository."""
-    write_hub(tmp_path / "org" / "all-nli", ALL_NLI)
-    monkeypatch.chdir(tmp_path)
-    source = f"hf:org/all-nli@{REVISION}"
-    collection = data_sets.load(entry(tmp_path, source=source, config="pair-score", score_range=(0, 1)))
-    assert pairs(collection, "train") == [("one", "two", 0.5), ("three", "four", 1.0)]
-    assert pairs(collection, "dev") == [("five", "six", 0.0)]
+def cached(tmp_path: Path, repository: Path, name: str) -> str:
+    """Lay a repository out in the hub client's cache, and return its source."""
+    folder = tmp_path / "hub" / "hub" / f"datasets--org--{name}" / "snapshots" / REVISION
+    shutil.copytree(repository, folder)
+    return f"hf:org/{name}@{REVISION}"
 
 
-def test_a_hub_data_set_without_such_config_columns_or_scores_says_so(tmp_path):
-    folder = write_hub(tmp_path / "all-nli", ALL_NLI)
-    asked = entry(tmp_path, source=f"hf:org/all-nli@{REVISION}", config="pair-score", score_range=(0, 1))
-    with pytest.raises(InputError, match=r"cannot be loaded.*pair_score"):
-        load_hub_splits(str(folder), "pair_score", None, where=asked)
-    with pytest.raises(InputError, match="split 'train' has no column score or sentence1 or sentence2"):
-        load_hub_splits(str(folder), "triplet", None, where=asked)
+@pytest.mark.parametrize("where", ["cache", "copy"])
+def test_a_hub_data_set_is_read_by_its_config_from_the_cache_or_a_copy(tmp_path, where):
+    folder = write_hub(tmp_path / "repository", ALL_NLI)
+    source = cached(tmp_path, folder, "all-nli") if where == "cache" else f"path:{folder}"
+    asked = entry(folder, source=source, config="pair-score", score_range=(0, 1))
+    code = f"""
+import sys
+from search_spaces.catalogue.data_sets import DataSet
+from trainers import data_sets
+collection = data_sets.load(DataSet.model_validate_json({asked.model_dump_json()!r}))
+for split in ("train", "dev"):
+    print(collection.queries["text"].to_pylist(), collection.qrels[split]["gold"].to_pylist())
+print([name for name in ("torch", "ray", "mlflow") if name in sys.modules])
+"""
+    # In a process of its own, since the hub client reads its environment once.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    texts = ["one", "three", "five"]
+    assert ran.stdout.splitlines() == [f"{texts} [0.5, 1.0]", f"{texts} [0.0]", "[]"]
 
 
-def test_a_hub_row_without_rating_is_named(tmp_path, monkeypatch):
-    write_hub(tmp_path / "org" / "unrated", {"default": {"test": scored((0.2, "a", "b"), (-1.0, "c", "d"))}})
-    monkeypatch.chdir(tmp_path)
-    asked = entry(tmp_path, source=f"hf:org/unrated@{REVISION}", config="default", score_range=(0, 1))
-    with pytest.raises(InputError, match=r"org/unrated@.*/test: row 2: score -1 is not in the declared range"):
-        data_sets.load(asked)
+def test_a_repository_without_such_config_columns_or_scores_says_so(tmp_path):
+    unrated = {"default": {"test": scored((0.2, "a", "b"), (-1.0, "c", "d"))}}
+    folder, other = write_hub(tmp_path / "all-nli", ALL_NLI), write_hub(tmp_path / "unrated", unrated)
+    with pytest.raises(InputError, match=r"config 'pair_score' cannot be loaded.*pair-score"):
+        data_sets.load(entry(folder, config="pair_score", score_range=(0, 1)))
+    with pytest.raises(InputError, match=r"split 'train' has no column score or .* \(it has anchor, positive"):
+        data_sets.load(entry(folder, config="triplet", score_range=(0, 1)))
+    with pytest.raises(InputError, match=r"unrated/test: row 2: score -1 is not in the declared range"):
+        data_sets.load(entry(other, config="default", score_range=(0, 1)))
 
 
-def test_a_hub_that_cannot_be_reached_names_the_remedy(tmp_path, monkeypatch):
+def test_a_hub_that_cannot_be_reached_names_the_remedy(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", True)
-    with pytest.raises(InputError, match=r"data set 'stsb': the hub data set cannot be loaded.*source: path:FOLDER"):
+    with pytest.raises(InputError, match=r"data set 'stsb': .*hf download --repo-type dataset.* or name a copy"):
         data_sets.load(DATA_SETS["stsb"])
 
 
