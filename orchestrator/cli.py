@@ -78,7 +78,7 @@ def tables(
     where: Annotated[
         list[str] | None, typer.Option("--where", metavar="COLUMN=VALUE", help="Only these cells.")
     ] = None,
-    pool: Annotated[bool, typer.Option("--pool", help="Pool several training data sets or scales.")] = False,
+    pool: Annotated[bool, typer.Option("--pool", help="Pool training data sets (table sts: scales too).")] = False,
     allow_missing: Annotated[bool, typer.Option("--allow-missing", help="Mark holes instead of refusing.")] = False,
 ) -> None:
     """Print or export the tables of a sweep."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _VERSION_KEY = b"densesweep.schema"
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from search_spaces.specs import DataSpec, EvaluationSpec, ProbeSpec, SimilaritySpec, TrialSpec, WeightsSpec
 
-TRAINING_VERSION = 1  # raise by hand when the same spec no longer gives the same checkpoint
-EVALUATION_VERSION = 1  # raise by hand when the same checkpoint no longer gives the same rows
+TRAINING_VERSION = 2  # raise by hand when the same spec no longer gives the same checkpoint
+EVALUATION_VERSION = 2  # raise by hand when the same checkpoint no longer gives the same rows
 PROBE_VERSION = 2  # the Fisher estimator's version
 _NOT_IDENTITY = frozenset({"execution"})
 _DIGITS = 16

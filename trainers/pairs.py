@@ -18,7 +18,7 @@ from trainers.data_sets.collection import Collection, document_text, strings
 from trainers.grouped import Grouped, grouped
 from trainers.texts import ArrowTexts
 
-_ROWS_AT_ONCE = 65_536  # bounds what stands as Python objects
+_ROWS_AT_ONCE = 8192  # bounds what stands as Python objects
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -23,7 +23,7 @@ _ENVIRONMENT = Environment(
 _FRAGMENT = _ENVIRONMENT.from_string(r"""% needs \usepackage{booktabs}
 \begin{table}
 \centering
-\small
+\((( size )))
 \setlength{\tabcolsep}{4pt}
 \caption{((( title )))}
 \label{tab:((( label )))}
@@ -81,6 +81,7 @@ _ESCAPES: Mapping[str, str] = {
     "]": "{]}",
     "*": "{*}",
 }
+_MOST_COLUMNS = 12  # that a landscape page has room for in small type
 _TWO_HYPHENS = re.compile(r"-(?=-)")  # they would become one long dash
 _NUMBER_SIGN = re.compile(r"(?<![\w.])([+-])(?=\d)")
 
@@ -103,6 +104,7 @@ def render_fragment(table: Table, *, allow_missing: bool = False) -> str:
     legend = ["Best of each block in bold, second underlined."] if table.rank else []
     return _FRAGMENT.render(
         title=escape(table.title),
+        size="small" if len(table.columns) <= _MOST_COLUMNS else "footnotesize",
         label=table.name.replace("_", "-"),
         alignment="".join("r" if is_number else "l" for is_number in numeric),
         headers=" & ".join(escape(column.header) for column in table.columns),

@@ -20,7 +20,8 @@ def render(table: Table, *, allow_missing: bool = False) -> Group:
     table = checked(table, allow_missing=allow_missing).without_details()
     grid = RichTable(title=table.title, title_justify="left", title_style="bold")
     for column in table.columns:
-        grid.add_column(Text(column.header), justify="left" if is_text(column) else "right")
+        # Folded where there is little room: a cut-off name could be another's.
+        grid.add_column(Text(column.header), justify="left" if is_text(column) else "right", overflow="fold")
     for row in shown_rows(table):
         if row.begins_block:
             grid.add_section()

@@ -14,10 +14,11 @@ from tests.benchmarks.data import Missing
 from tests.benchmarks.harness import Contestant, in_turn
 from tests.benchmarks.jobs import TrainingJob, minilm_folder, single_token_words
 from tests.benchmarks.options import Options
-from tests.benchmarks.spread import Ratio, ratio_of
+from tests.benchmarks.spread import Ratio, speedup
 
 SMALL, LARGE = 64, 512
 CHUNK_SIZE = 64  # texts
+_SMALL_STEPS = LARGE // SMALL  # of as many pairs as one large step
 TIME_TARGET, MEMORY_TARGET = 1.3, 1.5
 _MIB = 2**20
 
@@ -57,37 +58,41 @@ def run(options: Options) -> Iterator[Result | str]:
 
 
 def _measured(name: str, precision: Precision, options: Options, folder: Path) -> Result | str:
-    small_steps = LARGE // SMALL
-    model = minilm_folder()
-    num_pairs = LARGE * (2 + options.rounds)
-    entry = data.entry_of(name, folder / "one_length", single_token_words(model), num_pairs)
-    if isinstance(entry, Missing):
-        return f"{name}: left out, {entry.reason}"
-    large = TrainingJob(
-        model=model,
-        entry=entry,
-        batch=LARGE,
-        precision=precision,
-        steps=2 + options.rounds,
-        threads=options.threads,
-        chunk_size=CHUNK_SIZE,
-    )
-    small = replace(large, batch=SMALL, steps=2 + options.rounds * small_steps, chunk_size=None)
-    jobs = {"large": large, "small": small}
+    jobs = _jobs(name, precision, options, folder)
+    if isinstance(jobs, Missing):
+        return f"{name}: left out, {jobs.reason}"
     contestants = [
         Contestant(name=side, run=ours.run, job=job, environment=job.environment) for side, job in jobs.items()
     ]
-    blocks = in_turn(contestants, rounds=options.rounds, units={"large": 1, "small": small_steps})
-    paired = list(zip(blocks["large"][1:], blocks["small"][1:], strict=True))
-    small_bytes, large_bytes = blocks["small"][-1].peak_bytes, blocks["large"][-1].peak_bytes
+    blocks = in_turn(contestants, rounds=options.rounds, units={"large": 1, "small": _SMALL_STEPS})
+    small, large = blocks["small"][1:], blocks["large"][1:]
+    small_bytes, large_bytes = small[-1].peak_bytes, large[-1].peak_bytes
     if small_bytes is None or large_bytes is None:
         return f"{name}: left out, this system does not tell a process's peak memory"
     return Result(
         data=name,
         precision=precision,
         threads=options.threads,
-        cpu=ratio_of([a.cpu_s / b.cpu_s for a, b in paired]),
-        wall=ratio_of([a.wall_s / b.wall_s for a, b in paired]),
+        cpu=speedup(small, large, "cpu"),
+        wall=speedup(small, large, "wall"),
         small_bytes=small_bytes,
         large_bytes=large_bytes,
     )
+
+
+def _jobs(name: str, precision: Precision, options: Options, folder: Path) -> dict[str, TrainingJob] | Missing:
+    model = minilm_folder()
+    steps = 2 + options.rounds  # one to warm up, and one that is not reached
+    entry = data.entry_of(name, folder / "one_length", single_token_words(model), LARGE * steps)
+    if isinstance(entry, Missing):
+        return entry
+    large = TrainingJob(
+        model=model,
+        entry=entry,
+        batch=LARGE,
+        precision=precision,
+        steps=steps,
+        threads=options.threads,
+        chunk_size=CHUNK_SIZE,
+    )
+    return {"large": large, "small": replace(large, batch=SMALL, steps=steps * _SMALL_STEPS, chunk_size=None)}

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.benchmarks.harness import Block, Contestant, ContestantError, in_turn
+from tests.benchmarks.harness import Block, Contestant, ContestantError, in_turn, status_bytes
 from tests.benchmarks.spread import per_second, ratio_of, speedup
 
 
@@ -28,6 +28,13 @@ def failing(job, gate):
 
 def ending(job, gate):
     gate.unit_done()
+
+
+def filling(num_bytes, gate):
+    gate.memory_from_here()
+    while True:
+        os.urandom(num_bytes)
+        gate.unit_done()
 
 
 def telling_environment(job, gate):
@@ -73,6 +80,16 @@ def test_the_environment_is_the_contestants_alone(tmp_path):
 
     assert told.read_text() == "yes"
     assert "BENCHMARKED" not in os.environ
+
+
+@pytest.mark.skipif(status_bytes("VmHWM") is None, reason="this system does not tell a process's peak memory")
+def test_a_peak_is_that_of_the_work(tmp_path):
+    some = [Contestant(name=str(mib), run=filling, job=mib * 2**20) for mib in (64, 128)]
+
+    blocks = in_turn(some, rounds=1, units={"64": 1, "128": 1})
+
+    assert blocks["64"][-1].peak_bytes == pytest.approx(64 * 2**20, rel=0.1)
+    assert blocks["128"][-1].peak_bytes == pytest.approx(128 * 2**20, rel=0.1)
 
 
 def test_spread_of_ratios():

@@ -65,14 +65,14 @@ class Sweep:
         paths = {t["title"]: self.folder / "trials" / t["trial_id"] / "status.json" for t in record["trials"]}
         return {title: json.loads(path.read_text()) for title, path in paths.items() if path.exists()}
 
-    def wait_for(self, seen: Callable[["Sweep"], Any]) -> Any:
+    def wait_for(self, seen: Callable[["Sweep"], Any], *, deadline_s: float = DEADLINE_S) -> Any:
         """Poll until `seen` returns something true, and return it."""
-        until = time.monotonic() + DEADLINE_S
+        until = time.monotonic() + deadline_s
         while time.monotonic() < until:
             if found := seen(self):
                 return found
             time.sleep(0.05)
-        raise AssertionError(f"not seen within {DEADLINE_S} s; the logs: {self.logs()[-3000:]}")
+        raise AssertionError(f"not seen within {deadline_s} s; the logs: {self.logs()[-3000:]}")
 
     def logs(self) -> str:
         """What libraries printed."""

@@ -6,6 +6,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -109,17 +111,25 @@ def _sweep(home: Path, *, devices: int, steps: int = STEPS, **blocks: Any) -> Sw
     return Sweep(file=home / "sweep.yaml", folder=home / "sweep")
 
 
-def _run(sweep: Sweep) -> subprocess.CompletedProcess:
+@contextmanager
+def _driver(sweep: Sweep) -> Iterator[subprocess.Popen]:
+    """The sweep's driver; it is interrupted where the block leaves it running."""
     driver = sweep.start("run", sweep.file.name)
-    return _ended(driver)
+    try:
+        yield driver
+    finally:
+        driver.send_signal(signal.SIGINT)
+        driver.wait()
 
 
 def _ended(driver: subprocess.Popen) -> subprocess.CompletedProcess:
-    try:
-        out, err = driver.communicate(timeout=DEADLINE_S)
-    finally:
-        driver.send_signal(signal.SIGINT)  # where it has not ended
+    out, err = driver.communicate(timeout=DEADLINE_S)
     return subprocess.CompletedProcess(driver.args, driver.returncode, out, err)
+
+
+def _run(sweep: Sweep) -> subprocess.CompletedProcess:
+    with _driver(sweep) as driver:
+        return _ended(driver)
 
 
 def _trials(sweep: Sweep) -> dict[str, Path]:
@@ -236,18 +246,21 @@ def _accelerate(*arguments: str) -> tuple[str, ...]:
 @needs_two_cpus
 def test_killed_and_interrupted_under_ray_a_trial_gives_what_it_gives_alone(tmp_path):
     sweep = _sweep(tmp_path, devices=2, steps=200)
-    driver = sweep.start("run", sweep.file.name)
-    trial = sweep.wait_for(lambda _: (sweep.folder / "sweep.json").exists() and _trials(sweep)[LEARNABLE])
+    with _driver(sweep) as driver:
 
-    def status() -> dict[str, Any]:
-        return json.loads((trial / "status.json").read_text())
+        def wait_for(seen: Callable[[Sweep], Any]) -> Any:
+            return sweep.wait_for(seen, deadline_s=DEADLINE_S)
 
-    sweep.wait_for(lambda _: _last_step(trial))
-    assert _kill_process(driver, first=False, owner=int(status()["owner"].rpartition(":")[2]))
-    killed_after = _last_step(trial)
-    sweep.wait_for(lambda _: status()["attempt"] == 2 and _last_step(trial) > killed_after + 4)
-    driver.send_signal(signal.SIGINT)
-    stopped = _ended(driver)
+        def status() -> dict[str, Any]:
+            return json.loads((trial / "status.json").read_text())
+
+        trial = wait_for(lambda _: (sweep.folder / "sweep.json").exists() and _trials(sweep)[LEARNABLE])
+        wait_for(lambda _: _last_step(trial))
+        assert _kill_process(driver, first=False, owner=int(status()["owner"].rpartition(":")[2]))
+        killed_after = _last_step(trial)
+        wait_for(lambda _: status()["attempt"] == 2 and _last_step(trial) > killed_after + 4)
+        driver.send_signal(signal.SIGINT)
+        stopped = _ended(driver)
     assert stopped.returncode == 130, stopped.stdout + stopped.stderr
     assert "ActorDiedError" in stopped.stdout  # why it was tried again
     assert status()["state"] == "running", "stopped too late to show anything"

@@ -8,7 +8,17 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from builders import SweepFolder, evaluation, failed, trained, two_queries, untrained, untrained_queries
+from builders import (
+    SweepFolder,
+    evaluation,
+    failed,
+    probe,
+    softmax_of,
+    trained,
+    two_queries,
+    untrained,
+    untrained_queries,
+)
 from polars.testing import assert_frame_equal
 from rich.console import Console
 
@@ -183,6 +193,35 @@ needs_latex = pytest.mark.skipif(ENGINE is None, reason="no LaTeX engine (pdflat
 def test_latex_compiles_alone(small, tmp_path, name):
     log = compiled(tmp_path, export(TABLES[name].build(small, TableOptions()), "latex")[f"{name}_document.tex"])
     assert "Overfull" not in log
+
+
+@pytest.fixture(scope="module")
+def two_scales(tmp_path_factory):
+    folder = SweepFolder(
+        store=open_store(str(tmp_path_factory.mktemp("scales"))), evaluations=(evaluation("attack", "out_of_domain"),)
+    )
+    for mode, difference in (("fixed", -0.2), ("matched", -0.1)):
+        for similarity in ("cosine", "qnorm", "dnorm"):
+            spec = trained(similarity, scale_mode=mode, init_regime="random")
+            folder.add_trial(spec, two_queries((0.5, 0.3)), **softmax_of(similarity))
+        spec = probe(scale_mode=mode, init_regime="random", seed=0)
+        folder.add_probe(spec, {16: difference, 32: 2 * difference}, softmax={"saturated_share": (0.5, 0.6)})
+    folder.add_trial(untrained(init_regime="random", seed=0), untrained_queries((0.4, 0.2)))
+    return collect(folder.store, folder.record())
+
+
+@needs_latex
+@pytest.mark.parametrize("name", ["gains", "fisher_check"])
+def test_two_scales_fit_a_page(two_scales, tmp_path, name):
+    table = TABLES[name].build(two_scales, TableOptions())
+    assert "scale" in [column.key for column in table.columns]
+    assert "Overfull" not in compiled(tmp_path, export(table, "latex")[f"{name}_document.tex"])
+
+
+def test_a_narrow_terminal_cuts_no_name_off(two_scales):
+    console = Console(width=110, record=True, file=io.StringIO())
+    console.print(terminal.render(TABLES["fisher_check"].build(two_scales, TableOptions())))
+    assert "…" not in console.export_text()
 
 
 @needs_latex

@@ -7,7 +7,7 @@ from search_oracle import AVAILABLE
 
 from trainers.search import Backend, search
 from trainers.search import candidates as candidates_module
-from trainers.search.candidates import Tile, candidates, floors
+from trainers.search.candidates import Tile, by_norm, candidates, floors
 from trainers.search.cosines import CosineTiles
 from trainers.search.exact import checked_norms, exact_scores, search_norms
 from trainers.search.tiling import PIECE, Tiling, tiling
@@ -73,7 +73,11 @@ def test_every_pair_above_its_floor_is_a_candidate(share: float, num_documents: 
     floor_Q = torch.quantile(score_QT[:, :num_documents], 1 - share, dim=1)
     # More wanted than there are: the tile's own kth score raises no floor.
     tile = Tile(weight_T=weight_T, num_documents=num_documents, num_wanted=num_documents + 1, precise=tiles.precise)
-    pairs = [pair for rows, places in candidates(found, floor_Q, tile) for pair in zip(rows.tolist(), places.tolist())]
+    pairs = [
+        pair
+        for rows, places in candidates(found, floor_Q, tile)
+        for pair in zip(rows.tolist(), places.tolist(), strict=True)
+    ]
     wanted = (score_QT[:, :num_documents] >= floor_Q[:, None]).nonzero().tolist()
     assert len(set(pairs)) == len(pairs)
     assert set(pairs) >= set(map(tuple, wanted))
@@ -139,6 +143,16 @@ def test_both_ways_of_looking_are_taken(monkeypatch: pytest.MonkeyPatch) -> None
     for name in ("_in_pieces", "_among_all"):
         original = getattr(candidates_module, name)
         monkeypatch.setattr(candidates_module, name, lambda *a, _n=name, _o=original: (taken.append(_n), _o(*a))[1])
-    document_NH = np.random.default_rng(0).standard_normal((30_000, 16)).astype(np.float32)
-    search(document_NH[:8], [document_NH], 5, document_ids=[str(n) for n in range(30_000)])
+    document_NH = np.random.default_rng(0).standard_normal((60_000, 64)).astype(np.float32)
+    search(document_NH[:8], [document_NH], 5, document_ids=[str(n) for n in range(60_000)])
     assert set(taken) == {"_in_pieces", "_among_all"}
+
+
+def test_documents_of_a_piece_have_nearly_equal_norms() -> None:
+    norm_T = torch.rand(4096).double() + 0.5
+    order_T = by_norm(norm_T)
+    assert sorted(order_T.tolist()) == list(range(4096))
+    piece_PB = norm_T[order_T].view(PIECE, -1)
+    assert (piece_PB.amax(dim=0) / piece_PB.amin(dim=0)).max() < 1.1
+    assert by_norm(torch.ones(128)).tolist() == list(range(128))
+    assert by_norm(norm_T[:100]).tolist() == list(range(100))

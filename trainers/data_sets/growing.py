@@ -8,7 +8,7 @@ import pyarrow as pa
 from trainers.data_sets.collection import CORPUS, NEGATIVES, QRELS, QUERIES, Collection, document_text
 from trainers.data_sets.hashing import text_hash
 
-_ROWS_AT_ONCE = 65_536
+_ROWS_AT_ONCE = 8192  # bounds what stands as Python objects
 Row = dict[str, Any]
 
 

@@ -22,6 +22,7 @@ from trainers.search.tiling import PIECE
 _LOOKED_AT = 1 << 20  # cosines at a time: 4 MB in float32
 _MANY_PIECES = 4  # above a 1/4 of the pieces, looking at all documents is cheaper
 _MANY_PAIRS = 4  # candidates per result above which the floor is raised, then the precision
+_EQUAL_NORMS = 1.02
 _SLACK = 2.0**-22  # relative, for the rounding of floors to float32
 _TINY = 2.0**-120  # absolute, for products that leave the normal range of float32
 
@@ -43,6 +44,17 @@ class Tile:
     num_documents: int
     num_wanted: int
     precise: Callable[[slice], Cosines]
+
+
+def by_norm(norm_T: Tensor) -> Tensor:
+    """An order of a tile's documents, int64 [T], in which those of a piece have nearly equal norms.
+
+    A piece is as good as its largest cosine times its largest weight: norms that differ would open it in vain.
+    """
+    num = len(norm_T)
+    if num % PIECE or float(norm_T.max()) <= _EQUAL_NORMS * float(norm_T.min()):
+        return torch.arange(num)
+    return norm_T.argsort().view(-1, PIECE).T.reshape(-1)
 
 
 def floors(score_Q: Tensor, query_norm_Q: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from trainers.search.blocks import AnyFloats, Block, FloatMatrix
-from trainers.search.candidates import Tile, candidates, floors
+from trainers.search.candidates import Tile, by_norm, candidates, floors
 from trainers.search.cosines import Backend, Cosines, CosineTiles, fastest_backend
 from trainers.search.exact import as_float32, checked_norms, exact_scores, search_norms
 from trainers.search.exclusions import Excluded
@@ -39,7 +39,7 @@ class Rankings:
     def under(self, gamma_q: float, query_norm_Q: FloatMatrix) -> "Rankings":
         """The same rankings with the scores of the similarity that has this gamma_q; norms are float32 [Q]."""
         norm_Q1 = as_float32(query_norm_Q)[:, None]
-        factor_Q1 = (query_vectors(norm_Q1, gamma_q) / torch.where(norm_Q1 > 0, norm_Q1, 1.0)).numpy()
+        factor_Q1 = torch.where(norm_Q1 > 0, query_vectors(norm_Q1, gamma_q) / norm_Q1, 1.0).numpy()
         return Rankings(document_QK=self.document_QK, score_QK=self.score_QK * factor_Q1)
 
 
@@ -114,6 +114,8 @@ class Searcher:
 
     def _search(self, raw_TH: Tensor, first: int) -> None:
         norm_T = checked_norms(raw_TH, "document", first)
+        order_T = by_norm(norm_T)
+        raw_TH, norm_T, position_T = raw_TH[order_T], norm_T[order_T], first + order_T.numpy()
         weights = {gamma_d: search_norms(raw_TH, norm_T, gamma_d) for gamma_d in self._tops}
         self._check_scores(weights.values())
         if not len(self._query_QH):
@@ -125,7 +127,7 @@ class Searcher:
             for gamma_d, weight_T in weights.items():
                 tile = self._tile(weight_T, group)
                 for query_P, index_P in self._candidates(found, gamma_d, tile, group):
-                    self._take(raw_TH, first, gamma_d, query_P, index_P)
+                    self._take(raw_TH, position_T, gamma_d, query_P, index_P)
 
     def _tile(self, weight_T: Tensor, group: slice) -> Tile:
         def precise(rows: slice) -> Cosines:
@@ -146,11 +148,11 @@ class Searcher:
         for row_P, index_P in candidates(found, floor_G, tile):
             yield row_P.cpu().numpy() + group.start, index_P.cpu().numpy()
 
-    def _take(self, raw_TH: Tensor, first: int, gamma_d: float, query_P: Places, index_P: Places) -> None:
-        allowed_P = self._excluded.allow(query_P, index_P + first)
+    def _take(self, raw_TH: Tensor, position_T: Places, gamma_d: float, query_P: Places, index_P: Places) -> None:
+        allowed_P = self._excluded.allow(query_P, position_T[index_P])
         query_P, index_P = query_P[allowed_P], index_P[allowed_P]
         score_P = exact_scores(self._query_QH, raw_TH, gamma_d, query_P, index_P)
-        self._tops[gamma_d].add(query_P, rank_keys(score_P, self._tie_rank_N[index_P + first]))
+        self._tops[gamma_d].add(query_P, rank_keys(score_P, self._tie_rank_N[position_T[index_P]]))
 
     def _check_fits(self, block: Block) -> None:
         last, size = block.first + len(block), self._query_QH.shape[1]
