@@ -85,7 +85,7 @@ def _with_means(rows: pl.DataFrame) -> pl.DataFrame:
     )
     several = means.filter(pl.col("num_data_sets") > 1).drop("num_data_sets")
     absent = {name: pl.lit(None, pl.String) for name in ("data_set", "data_hash", "split")}
-    return pl.concat([rows, several.with_columns(**absent).select(rows.columns).cast(dict(rows.schema))])
+    return pl.concat([rows, several.with_columns(**absent).select(rows.columns).cast(rows.schema)])
 
 
 def _with_untrained(trained: pl.DataFrame, untrained: pl.DataFrame) -> pl.DataFrame:

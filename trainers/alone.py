@@ -43,8 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return EXIT_OK
         status = run_alone(given.sweep, given.trial_id, policy, processes.size)
     except InputError as error:
-        if processes.is_first:
-            print(error, file=sys.stderr)
+        print(error, file=sys.stderr)  # each process says so: the launcher ends the others with the first that fails
         return EXIT_INPUT
     print(f"{given.trial_id}: {status.state}" + (f": {status.reason}" if status.reason else ""))
     return EXIT_OK if status.state == "finished" else EXIT_FAILED

@@ -1,11 +1,12 @@
 """Training pairs of a collection: which query goes with which document, and which texts count as the same.
 
-Suffixes: P pairs, N negatives, Q queries, D documents that stand in a pair or as a negative.
+Suffixes: P pairs, N negatives, J both (judgements), Q queries, D documents that stand in a pair or as a negative.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -102,12 +103,12 @@ def _found_pairs(collection: Collection, split: str, relevance_threshold: int, h
     relevant = qrels.filter(pc.field("relevance") >= relevance_threshold)
     negative = _negatives(collection, split, relevance_threshold) if hard_negatives else relevant.slice(0, 0)
     judged = pa.concat_tables([table.select(["query_id", "document_id"]) for table in (relevant, negative)])
-    query, query_texts = _ranked(collection.queries, judged["query_id"], _query_texts)
-    document, document_texts = _ranked(collection.corpus, judged["document_id"], _document_texts)
-    blank = _blank(query_texts)[query] | _blank(document_texts)[document]
-    key = query * max(1, len(document_texts)) + document
+    queries = _ranked(collection.queries, judged["query_id"], _query_texts)
+    documents = _ranked(collection.corpus, judged["document_id"], _document_texts)
+    blank = queries.blank()[queries.rank_J] | documents.blank()[documents.rank_J]
+    key = queries.rank_J * max(1, len(documents.texts)) + documents.rank_J
     is_pair = np.arange(len(key)) < len(relevant)
-    return _pairs(key[is_pair & ~blank], key[~is_pair & ~blank], query_texts, document_texts, int(blank.sum()))
+    return _pairs(key[is_pair & ~blank], key[~is_pair & ~blank], queries, documents, int(blank.sum()))
 
 
 def pairs_of_texts(pairs: Iterable[tuple[str, str]], negatives: Iterable[tuple[str, str]] = ()) -> TrainingPairs:
@@ -140,23 +141,45 @@ def _negatives(collection: Collection, split: str, relevance_threshold: int) -> 
     return pa.concat_tables([judged, collection.negatives[split]]) if split in collection.negatives else judged
 
 
-def _ranked(
-    table: pa.Table, ids: pa.ChunkedArray, texts_of: Callable[[pa.Table], list[str]]
-) -> tuple[NDArray[np.int64], pa.LargeStringArray]:
-    """The different texts of the rows with these ids, sorted, and for each id the place of its text among them."""
-    row_P = pc.index_in(ids, value_set=table["id"].combine_chunks())
-    assert not row_P.null_count, "a checked collection has the text of every judged id"
-    used, place_P = np.unique(row_P.to_numpy(), return_inverse=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Ranked:
+    """The different texts of J judgements. Its rank is a text's place among them in the order of their bytes.
+
+    That is the order of code points: neither the order of a file's lines nor ids decide batches.
+    """
+
+    texts: pa.LargeStringArray
+    order: NDArray[np.int64]
+    rank_J: NDArray[np.int64]
+
+    def blank(self) -> NDArray[np.bool_]:
+        """By rank, whether there is nothing in a text but white space."""
+        blank: NDArray[np.bool_] = pc.equal(pc.utf8_trim_whitespace(self.texts), "").to_numpy(zero_copy_only=False)
+        return blank[self.order]
+
+    def of(self, ranks: NDArray[np.int64]) -> ArrowTexts:
+        """The texts of some ranks."""
+        return ArrowTexts(self.texts.take(pa.array(self.order[ranks], pa.int64())))
+
+
+def _ranked(table: pa.Table, ids: pa.ChunkedArray, texts_of: Callable[[pa.Table], list[str]]) -> _Ranked:
+    """The texts of the rows with these ids."""
+    row_J = pc.index_in(ids, value_set=table["id"].combine_chunks())
+    assert not row_J.null_count, "a checked collection has the text of every judged id"
+    used, place_J = np.unique(row_J.to_numpy(), return_inverse=True)
     blocks = [
         pa.array(texts_of(table.take(used[start : start + _ROWS_AT_ONCE])), pa.large_string())
         for start in range(0, len(used), _ROWS_AT_ONCE)
     ]
     encoded = pa.chunked_array(blocks, pa.large_string()).combine_chunks().dictionary_encode()
-    # By bytes of UTF-8, which is the order of code points: neither the order of a file's lines nor ids decide batches.
-    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    order = pc.sort_indices(encoded.dictionary).to_numpy().astype(np.int64)
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
-    return rank[encoded.indices.to_numpy()[place_P]], encoded.dictionary.take(pa.array(order))
+    return _Ranked(
+        texts=cast(pa.LargeStringArray, encoded.dictionary),
+        order=order,
+        rank_J=rank[encoded.indices.to_numpy()[place_J]],
+    )
 
 
 def _query_texts(rows: pa.Table) -> list[str]:
@@ -167,20 +190,15 @@ def _document_texts(rows: pa.Table) -> list[str]:
     return list(map(document_text, strings(rows["title"]), strings(rows["text"])))
 
 
-def _blank(texts: pa.LargeStringArray) -> NDArray[np.bool_]:
-    blank: NDArray[np.bool_] = pc.equal(pc.utf8_trim_whitespace(texts), "").to_numpy(zero_copy_only=False)
-    return blank
-
-
 def _pairs(
     pair_key: NDArray[np.int64],
     negative_key: NDArray[np.int64],
-    query_texts: pa.LargeStringArray,
-    document_texts: pa.LargeStringArray,
+    queries: _Ranked,
+    documents: _Ranked,
     num_blank: int,
 ) -> TrainingPairs:
     """Pairs of keys `query * number of documents + document`, each once; texts are numbered as they come up."""
-    num_documents = max(1, len(document_texts))
+    num_documents = max(1, len(documents.texts))
     pair_key, negative_key = np.unique(pair_key), np.unique(negative_key)
     query_P, document_P = np.divmod(pair_key, num_documents)
     negative_key = negative_key[np.isin(negative_key // num_documents, query_P)]
@@ -193,8 +211,8 @@ def _pairs(
     return TrainingPairs(
         query_index=np.searchsorted(used_Q, query_P),
         document_index=number_D[document_P],
-        query_texts=ArrowTexts(query_texts.take(pa.array(used_Q))),
-        document_texts=ArrowTexts(document_texts.take(pa.array(used_D))),
+        query_texts=queries.of(used_Q),
+        document_texts=documents.of(used_D),
         negatives=grouped(np.searchsorted(used_Q, query_N), number_D[document_N], len(used_Q)),
         num_blank=num_blank,
         num_contradicted=len(negative_key) - len(kept_key),

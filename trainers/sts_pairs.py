@@ -9,7 +9,7 @@ Suffixes: P pairs, S steps, B pairs of a batch.
 
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +65,7 @@ def scored_pairs(collection: Collection, split: str) -> ScoredPairs:
         raise ValueError(f"split '{split}' of data set '{collection.name}' has no pair")
     first = dict(zip(strings(collection.queries["id"]), strings(collection.queries["text"]), strict=True))
     second = dict(zip(strings(collection.corpus["id"]), strings(collection.corpus["text"]), strict=True))
-    golds: list[float] = qrels["gold"].to_pylist()
+    golds: list[Any] = qrels["gold"].to_pylist()
     # Sorted by text, so that neither the order of a file's lines nor its ids decide which batches are made.
     rows = sorted(
         (first[query], second[document], gold, query)

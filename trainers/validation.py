@@ -1,5 +1,6 @@
 """Validation: how well the encoder under training ranks a pool of a development split, by its own similarity."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -95,6 +96,7 @@ def correlation_score(spec: ValidationSpec, precision: Precision) -> Score:
             for texts in (pairs.first_texts, pairs.second_texts)
         )
         scores_P = pair_scores(first_PH, second_PH, *(gamma.item() for gamma in retriever.gammas.values()))
-        return float(spearmanr(scores_P.numpy(), pairs.gold).statistic)
+        found = float(spearmanr(scores_P.numpy(), pairs.gold).statistic)
+        return found if math.isfinite(found) else -1.0  # scores that are all equal tell nothing: the worst there is
 
     return score

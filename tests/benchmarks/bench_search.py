@@ -94,7 +94,7 @@ def run(options: Options) -> Iterator[Result | Grown | str]:
                 peer, Contestant(name=peer, run=search, job=replace(job, told=Path(folder) / peer)), job, options
             )
         for num_documents in GROWING:
-            yield _grown(replace(job, num_documents=num_documents))
+            yield _grown(replace(job, num_documents=num_documents, told=Path(folder) / str(num_documents)))
 
 
 def search_ours(job: SearchJob, gate: Gate) -> None:
@@ -196,7 +196,13 @@ class _Corpus:
 
 @contextlib.contextmanager
 def _peak_told(file: Path) -> Iterator[None]:
-    """Write the peak of memory within, above that at its start; pages of mapped files are not counted."""
+    """Write the peak of memory within, above that at its start; pages of mapped files are not counted.
+
+    Only the first time: later, memory that the process has kept is in what it started from.
+    """
+    if file.exists():
+        yield
+        return
     before, peak, ended = _anonymous_bytes(), [0], threading.Event()
 
     def watch() -> None:

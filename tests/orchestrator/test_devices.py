@@ -25,9 +25,13 @@ from orchestrator.checks import machine_problems
 from orchestrator.devices import groups_at_once
 from orchestrator.machine import available_cpus
 from orchestrator.placing import Work
+from orchestrator.plan import make_plan, resolve
+from orchestrator.worker import join_placed_trial, record_end
+from results.layout import SWEEP_LOCK, Status, from_bytes, spec_key, status_key, trial_prefix
 from results.rows import read_rows
-from results.store import open_store
+from results.store import LostLockError, open_store
 from search_spaces.schema import CheckpointsBlock, ResourcesBlock
+from search_spaces.specs import to_json
 from trainers.history import MEASURED
 
 ROOT = Path(__file__).parents[2]
@@ -285,6 +289,43 @@ def test_a_trial_alone_in_too_few_processes_is_refused(tmp_path, on_two, launche
     assert "is trained in 2 processes, but was launched in 1" in refused.stderr
     assert "--num_processes 2 -m trainers.trial" in refused.stderr
     assert not list(tmp_path.rglob("status.json"))
+
+
+@pytest.fixture
+def config(tmp_path):
+    """What a worker is given for a trial on two devices that was planned."""
+    plan = make_plan(resolve(_sweep(tmp_path, devices=2).file), None)
+    [trial] = [trial for trial in plan.trials if trial.is_trained_together]
+    store = open_store(str(tmp_path / "sweep"))
+    store.write(spec_key(trial_prefix(trial.trial_id)), to_json(trial.spec).encode())
+    lock = store.lock(SWEEP_LOCK, owner="test", stale_after_s=30)
+    yield {"trial_id": trial.trial_id, "store_uri": store.uri, "lock_token": lock.token}
+    lock.release()
+
+
+@needs_two_cpus
+def test_a_failure_that_another_process_saw_is_the_trials_end(config):
+    sent: list[dict[str, Any]] = []
+    with pytest.raises(ValueError, match="devices is 2, but this process was launched with 1"):
+        join_placed_trial(config, sent.append)
+    [[ended]] = [message["events"] for message in sent]
+    assert ended.key == config["trial_id"]
+    assert ended.status.state == "failed"
+    assert ended.status.reason.startswith("ValueError: the trial's number of devices is 2")
+    assert "Traceback" in ended.status.error
+
+    store, key = open_store(config["store_uri"]), status_key(trial_prefix(config["trial_id"]))
+    assert not store.exists(key)  # only the first process writes, and who stands for them all when they have ended
+    record_end(config, ended.status)
+    assert from_bytes(Status, store.read(key)) == ended.status
+
+
+@needs_two_cpus
+def test_an_end_is_not_recorded_under_a_lost_lock(config):
+    status = Status(state="failed", reason="any", started_at="2026-01-01T00:00:00+00:00")
+    with pytest.raises(LostLockError):
+        record_end(config | {"lock_token": config["lock_token"] - 1}, status)
+    assert not open_store(config["store_uri"]).exists(status_key(trial_prefix(config["trial_id"])))
 
 
 def test_a_machine_too_small_for_all_devices_is_refused():

@@ -248,6 +248,7 @@ def test_kappa_does_not_know_the_scale_where_the_probabilities_stay(pool):
     for fisher in (query_fisher, document_fisher):
         quiet, loud = fisher(pool, p, point, eye), fisher(pool, p, louder, eye)
         torch.testing.assert_close(loud, 49 * quiet)
+        # 49 * F is rounded, and the smallest eigenvalue carries the rounding of the largest: 1e-16 * kappa of its value.
         torch.testing.assert_close(log10_kappa(loud, H), log10_kappa(quiet, H), rtol=0, atol=1e-7)
 
 

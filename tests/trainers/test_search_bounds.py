@@ -151,8 +151,9 @@ def test_both_ways_of_looking_are_taken(monkeypatch: pytest.MonkeyPatch) -> None
 def test_documents_of_a_piece_have_nearly_equal_norms() -> None:
     norm_T = torch.rand(4096).double() + 0.5
     order_T = by_norm(norm_T)
+    assert order_T is not None
     assert sorted(order_T.tolist()) == list(range(4096))
     piece_PB = norm_T[order_T].view(PIECE, -1)
     assert (piece_PB.amax(dim=0) / piece_PB.amin(dim=0)).max() < 1.1
-    assert by_norm(torch.ones(128)).tolist() == list(range(128))
-    assert by_norm(norm_T[:100]).tolist() == list(range(100))
+    assert by_norm(torch.ones(128)) is None
+    assert by_norm(norm_T[:100]) is None

@@ -46,14 +46,13 @@ class Tile:
     precise: Callable[[slice], Cosines]
 
 
-def by_norm(norm_T: Tensor) -> Tensor:
-    """An order of a tile's documents, int64 [T], in which those of a piece have nearly equal norms.
+def by_norm(norm_T: Tensor) -> Tensor | None:
+    """An order of a tile's documents, int64 [T], in which those of a piece have nearly equal norms; None if all do.
 
     A piece is as good as its largest cosine times its largest weight: norms that differ would open it in vain.
     """
-    num = len(norm_T)
-    if num % PIECE or float(norm_T.max()) <= _EQUAL_NORMS * float(norm_T.min()):
-        return torch.arange(num)
+    if len(norm_T) % PIECE or float(norm_T.max()) <= _EQUAL_NORMS * float(norm_T.min()):
+        return None  # or a tile at the end of a block, which is not worth it
     return norm_T.argsort().view(-1, PIECE).T.reshape(-1)
 
 

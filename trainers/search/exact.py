@@ -42,6 +42,8 @@ def exact_scores(query_QH: Tensor, raw_TH: Tensor, gamma_d: float, query_P: Plac
 
 def _search_vectors(raw_TH: Tensor, gamma_d: float, index_P: Tensor) -> Tensor:
     """The search vectors of some documents, the same bits wherever they stand."""
+    if gamma_d == 0:  # which leaves every bit as it is
+        return raw_TH.index_select(0, index_P)
     # torch's pow rounds what is left over after whole vector registers in another way: so nothing is left over.
     padded_P = torch.nn.functional.pad(index_P, (0, -len(index_P) % _LANES))
     return search_vectors(raw_TH.index_select(0, padded_P), gamma_d)[: len(index_P)]

@@ -114,8 +114,9 @@ class Searcher:
 
     def _search(self, raw_TH: Tensor, first: int) -> None:
         norm_T = checked_norms(raw_TH, "document", first)
-        order_T = by_norm(norm_T)
-        raw_TH, norm_T, position_T = raw_TH[order_T], norm_T[order_T], first + order_T.numpy()
+        position_T = np.arange(first, first + len(raw_TH))
+        if (order_T := by_norm(norm_T)) is not None:
+            raw_TH, norm_T, position_T = raw_TH[order_T], norm_T[order_T], position_T[order_T.numpy()]
         weights = {gamma_d: search_norms(raw_TH, norm_T, gamma_d) for gamma_d in self._tops}
         self._check_scores(weights.values())
         if not len(self._query_QH):
