@@ -10,7 +10,7 @@ from search_spaces.specs import DataSpec, EncoderSpec
 from trainers.candidate_pools import pool_sizes
 from trainers.hard_negatives import negatives_fault
 from trainers.limits import Limits
-from trainers.pairs import most_negatives
+from trainers.pairs import PairCounts
 from trainers.provenance import accelerators
 
 
@@ -90,11 +90,14 @@ def batch_problems(
             yield Problem(where=where, key=key, message=message)
 
 
-def negative_problems(asked: Iterable[tuple[DataSpec, int]], where: str) -> Iterator[Problem]:
-    """Hard negatives that no query of the training data has so many of. Asked: the data, and how many of each query."""
-    for data, hard_negatives in asked:
-        if fault := negatives_fault(most_negatives(data), hard_negatives, f"'{data.name}'"):
-            yield Problem(where=where, key="training.hard_negatives", message=fault)
+def negative_problems(
+    asked: Mapping[DataSpec, Iterable[int]], counts: Mapping[DataSpec, PairCounts], where: str
+) -> Iterator[Problem]:
+    """Hard negatives that no query of the training data has so many of. Asked: of each data, how many of each query."""
+    for data, numbers in asked.items():
+        for hard_negatives in numbers:
+            if fault := negatives_fault(counts[data].most_negatives, hard_negatives, f"'{data.name}'"):
+                yield Problem(where=where, key="training.hard_negatives", message=fault)
 
 
 def probe_problems(

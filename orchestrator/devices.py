@@ -29,8 +29,9 @@ Message = dict[str, Any]
 Send = Callable[[Message], None]
 
 _TRAIN_SETTINGS = {
-    # Processes wait for their devices as long as it takes: Train would give up, and Tune count that as a failure.
-    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": str(7 * 24 * 3600),
+    # Processes wait for their devices as long as probes may take; Train's 60 s would count as failures. Not for ever:
+    # where the Tune function of an attempt was killed, its placement group may stay behind.
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": str(6 * 3600),
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # one process less for each trial: Tune tries again whatever is lost
 }
 _POLL_S = 0.5

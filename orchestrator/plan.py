@@ -13,6 +13,7 @@ from orchestrator.checks import (
     negative_problems,
     probe_problems,
 )
+from orchestrator.data_notes import collection_notes, pair_notes
 from orchestrator.families import complete_families
 from orchestrator.tracking_place import absolute_uri, tracking_problems
 from results.layout import (
@@ -39,7 +40,7 @@ from search_spaces.specs import DataSpec, EncoderSpec, ProbeSpec, TrialSpec, wit
 from trainers import data_sets, weights
 from trainers.evaluations import missing_evaluations
 from trainers.limits import limits
-from trainers.pairs import num_different_queries
+from trainers.pairs import pair_counts
 
 TrialState = Literal["left", "started", "failed", "to evaluate", "finished"]
 Key = TypeVar("Key")
@@ -99,7 +100,7 @@ class Plan:
 class Resolved:
     """A sweep file, expanded, with the content hashes of all weights and data that it names.
 
-    `notices` say, a line each, what is done with a checkpoint that its user may not expect.
+    `notices` say, a line each, what is done with a checkpoint or with data that their user may not expect.
     """
 
     sweep: SweepFile
@@ -127,32 +128,34 @@ def resolve(path: Path) -> Resolved:
     asked = named(sweep)
     encoders = _each(lambda encoder: _with_weights(encoder, where, asked.encoders[encoder]), asked.encoders, problems)
     data = _each(_with_content, {*asked.training, *asked.validation, *asked.evaluation}, problems)
-    num_queries = {spec: _num_in_batches(data[spec]) for spec in asked.training if spec in data}
-    problems += batch_problems(asked.batches, num_queries, where)
-    problems += negative_problems(_hard_negatives(expansion, data), where)
-    contrastive = [spec for spec in asked.training if not spec.entry.is_scored]
+    contrastive = [spec for spec in asked.training if spec in data and not spec.entry.is_scored]
+    negatives = _hard_negatives(expansion, contrastive)
+    counts = {spec: pair_counts(spec, hard_negatives=max(negatives.get(spec, [0]))) for spec in contrastive}
+    num_queries = {spec: found.num_queries for spec, found in counts.items()}
+    problems += batch_problems(asked.batches, {**_num_scored(asked.training, data), **num_queries}, where)
+    problems += negative_problems(negatives, counts, where)
     problems += probe_problems(sweep.probe, contrastive, num_queries, where)
     if problems or expansion is None:
         raise InputError(dict.fromkeys(problems))
     filled = _filled(expansion, encoders, data)
-    return Resolved(sweep=sweep, where=where, expansion=filled, notices=families.notices)
+    notices = (*families.notices, *collection_notes(data), *pair_notes(counts, negatives))
+    return Resolved(sweep=sweep, where=where, expansion=filled, notices=notices)
 
 
-def _num_in_batches(data: DataSpec) -> int:
-    """How many pairs can stand in one batch: of contrastive ones one for each different query."""
-    if data.entry.is_scored:
-        assert data.num_pairs is not None, "resolved data has its number of pairs"
-        return data.num_pairs
-    return num_different_queries(data)
+def _num_scored(training: Iterable[DataSpec], data: Mapping[DataSpec, DataSpec]) -> dict[DataSpec, int]:
+    """How many pairs the scored training data has that is there."""
+    return {spec: data[spec].num_pairs or 0 for spec in training if spec in data and spec.entry.is_scored}
 
 
-def _hard_negatives(expansion: Expansion | None, there: Container[DataSpec]) -> dict[tuple[DataSpec, int], None]:
-    """What trials ask for of training data that is there: the data, and how many hard negatives of each query."""
-    asked: dict[tuple[DataSpec, int], None] = {}
+def _hard_negatives(expansion: Expansion | None, there: Container[DataSpec]) -> dict[DataSpec, list[int]]:
+    """What trials ask for of training data that is there: how many hard negatives of each query, each number once."""
+    asked: dict[DataSpec, list[int]] = {}
     for trial in expansion.trials if expansion else ():
         data, settings = trial.training_data, trial.training
         if data and data in there and settings and settings.hard_negatives:
-            asked[data, settings.hard_negatives] = None
+            numbers = asked.setdefault(data, [])
+            if settings.hard_negatives not in numbers:
+                numbers.append(settings.hard_negatives)
     return asked
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from orchestrator.program import command
-from orchestrator.training_facts import cut_texts, training_facts
+from orchestrator.training_facts import training_facts, training_notes
 from results.collect import Collected, collect
 from results.layout import (
     SWEEP_LOCK,
@@ -87,7 +87,7 @@ def _folder_of(sweep: str) -> str:
 
 
 def print_notices(plan: "Plan", console: Console) -> None:
-    """What is done with a checkpoint that its user may not expect, a line each."""
+    """What is done with a checkpoint or with data that their user may not expect, a line each."""
     for notice in plan.notices:
         console.print(f"note: {notice}", markup=False, highlight=False, soft_wrap=True)
 
@@ -129,7 +129,7 @@ def print_status(store: Store, record: SweepRecord, console: Console) -> None:
         facts = _fact_cells(store, key) if key in trials else ("", "", "")
         grid.add_row(key, title, state, *facts, (status.reason or "") if status else "")
     console.print(grid)
-    _print_cut_texts(_finished_rows(store, record), console)
+    _print_training_notes(_finished_rows(store, record), console)
     summary = ", ".join(f"{number} {state}" for state, number in counts.items())
     console.print(f"'{record.name}' is {'running' if running else 'not running'}: {summary}", markup=False)
 
@@ -153,8 +153,8 @@ def _finished_rows(store: Store, record: SweepRecord) -> Iterator[Mapping[str, A
                 yield from read_rows(store, key, "trials").to_pylist()
 
 
-def _print_cut_texts(trials: Iterable[Mapping[str, Any]], console: Console) -> None:
-    for line in cut_texts(trials):
+def _print_training_notes(trials: Iterable[Mapping[str, Any]], console: Console) -> None:
+    for line in training_notes(trials):
         console.print(f"note: {line}", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -185,7 +185,7 @@ def print_results(store: Store, record: SweepRecord, console: Console) -> None:
             continue
         console.print(terminal.render(table, allow_missing=True))
         console.print()
-    _print_cut_texts(collected.trials.iter_rows(named=True), console)
+    _print_training_notes(collected.trials.iter_rows(named=True), console)
     console.print(f"All tables: {command('tables', store.uri)}", markup=False, soft_wrap=True)
     console.print(f"Runs in the MLflow UI: {command('ui', store.uri)}", markup=False, soft_wrap=True)
 

@@ -1,6 +1,6 @@
-"""What the folder of a sweep says of its trainings, for people: negatives, speed, validation, texts that were cut."""
+"""What the folder of a sweep says of its trainings, for people: negatives, speed, validation, what was lost."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,17 +44,30 @@ def training_facts(store: Store, trial_id: str) -> TrainingFacts:
     )
 
 
-def cut_texts(trials: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """A line for each kind of training texts of which some are longer than the maximum length; `trials` are rows."""
-    lines = []
+def training_notes(trials: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What trainings did not get of their data, a line each: texts that were cut, hard negatives; `trials` are rows."""
+    lines: list[str] = []
     for row in trials:
         spec = from_json(TrialSpec, row["spec_json"])
-        for texts, num_cut, num_texts, length in _sides(row, spec):
-            if num_cut:
-                of_data = f"of {row['training_data']}"
-                cut = f"{num_cut:,} of {num_texts:,} {texts} {of_data} are longer than {length} tokens and are cut"
-                lines.append(f"{cut} ({row['family']})")
+        lines += [*_cut_texts(row, spec), *_random_negatives(row, spec)]
     return tuple(dict.fromkeys(lines))
+
+
+def _cut_texts(row: Mapping[str, Any], spec: TrialSpec) -> Iterator[str]:
+    for texts, num_cut, num_texts, length in _sides(row, spec):
+        if num_cut:
+            of_data = f"of {row['training_data']}"
+            cut = f"{num_cut:,} of {num_texts:,} {texts} {of_data} are longer than {length} tokens and are cut"
+            yield f"{cut} ({row['family']})"
+
+
+def _random_negatives(row: Mapping[str, Any], spec: TrialSpec) -> Iterator[str]:
+    """In percent, which is the same for all seeds, or nearly so; the row has the number."""
+    if (num_random := row["num_random_negatives"]) and (settings := spec.training):
+        percent = 100 * num_random / (settings.steps * settings.global_batch * settings.hard_negatives)
+        share = f"{percent:.0f} %" if percent >= 1 else "less than 1 %"
+        lacking = f"some queries have fewer than {settings.hard_negatives}"
+        yield f"{share} of the hard negatives of {row['training_data']} are random documents, since {lacking}"
 
 
 def _sides(row: Mapping[str, Any], spec: TrialSpec) -> list[tuple[str, int | None, int | None, int]]:

@@ -54,6 +54,8 @@ TRIALS = _schema(
         pa.field("learning_rate", pa.float64()),
         pa.field("scale_divisor", pa.float64()),  # of a matched scale
         pa.field("num_negatives", pa.int64()),  # per query, masked ones counted
+        # of the hard negatives of all planned steps, those that are random documents for lack of others; null: K is 0
+        pa.field("num_random_negatives", pa.int64()),
         pa.field("num_queries", pa.int64()),  # different training texts of that side
         pa.field("num_documents", pa.int64()),
         pa.field("num_truncated_queries", pa.int64()),  # how many of them are longer than the maximum length

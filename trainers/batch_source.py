@@ -40,6 +40,7 @@ class BatchSource:
         document_side: the side that they are encoded on.
         num_truncated_queries: how many of them are longer than the maximum length.
         num_truncated_documents: likewise.
+        num_random_negatives: as in `TrainResult`.
     """
 
     def __init__(
@@ -51,9 +52,11 @@ class BatchSource:
         size: ChunkSize,
         *,
         document_side: Side = "document",
+        num_random_negatives: int | None = None,
     ) -> None:
         self.query_texts, self.document_texts = query_texts, document_texts
         self.document_side = document_side
+        self.num_random_negatives = num_random_negatives
         self._encoder = encoder
         self._planned = planned
         self._size = size
@@ -108,7 +111,8 @@ def _contrastive(
             target=torch.from_numpy(false_negatives(pairs, pair_B, negative_BK)),
         )
 
-    return BatchSource(encoder, pairs.query_texts, pairs.document_texts, planned, size)
+    num_random = plan.num_random if settings.hard_negatives else None
+    return BatchSource(encoder, pairs.query_texts, pairs.document_texts, planned, size, num_random_negatives=num_random)
 
 
 def _scored(data: DataSpec, settings: TrainingSettings, seed: int, encoder: Encoder, size: ChunkSize) -> BatchSource:

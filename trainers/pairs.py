@@ -65,15 +65,40 @@ def load_pairs(data: DataSpec, *, hard_negatives: int = 0) -> TrainingPairs:
     )
 
 
-def num_different_queries(data: DataSpec) -> int:
-    """How many queries `load_pairs` gives: those with a relevant document, equal texts counted once; 0 if none."""
-    return len(_found_pairs(data_sets.load(data.entry), data.split, data.entry.relevance_threshold, 0).query_texts)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PairCounts:
+    """What can be said of training pairs without a training; the counts that `TrainingPairs` has mean the same here.
+
+    Attributes:
+        num_queries: different ones that have a relevant document.
+        negatives_Q: int64 [Q], how many hard negatives each has; 0 where none were asked for.
+    """
+
+    num_queries: int
+    negatives_Q: NDArray[np.int64]
+    num_blank: int
+    num_contradicted: int
+
+    @property
+    def most_negatives(self) -> int:
+        """Those of the query that has most."""
+        return int(self.negatives_Q.max(initial=0))
+
+    def num_short(self, hard_negatives: int) -> int:
+        """How many queries have fewer."""
+        return int((self.negatives_Q < hard_negatives).sum())
 
 
-def most_negatives(data: DataSpec) -> int:
-    """How many hard negatives the query has that has most; 0 where the data has none."""
-    found = _found_pairs(data_sets.load(data.entry), data.split, data.entry.relevance_threshold, 1)
-    return int(found.negatives.counts.max(initial=0))
+def pair_counts(data: DataSpec, *, hard_negatives: int = 0) -> PairCounts:
+    """The counts of what `load_pairs` gives, also where it has no pair to give. Raises as `data_sets.load` does."""
+    collection = data_sets.load(data.entry)
+    found = _found_pairs(collection, data.split, data.entry.relevance_threshold, hard_negatives)
+    return PairCounts(
+        num_queries=len(found.query_texts),
+        negatives_Q=found.negatives.counts,
+        num_blank=found.num_blank,
+        num_contradicted=found.num_contradicted,
+    )
 
 
 def training_pairs(
@@ -154,7 +179,8 @@ class _Ranked:
 
     def blank(self) -> NDArray[np.bool_]:
         """By rank, whether there is nothing in a text but white space."""
-        blank: NDArray[np.bool_] = pc.equal(pc.utf8_trim_whitespace(self.texts), "").to_numpy(zero_copy_only=False)
+        trimmed = pc.utf8_trim_whitespace(self.texts)
+        blank: NDArray[np.bool_] = pc.equal(trimmed, pa.scalar("", pa.large_string())).to_numpy(zero_copy_only=False)
         return blank[self.order]
 
     def of(self, ranks: NDArray[np.int64]) -> ArrowTexts:

@@ -173,6 +173,7 @@ def _result(progress: Progress, wall_s: float, training: _Training, num_negative
         history=tuple(progress.history),
         wall_s=wall_s,
         num_negatives=num_negatives,
+        num_random_negatives=batches.num_random_negatives,
         num_queries=len(batches.query_texts),
         num_documents=len(batches.document_texts),
         num_truncated_queries=batches.num_truncated_queries,

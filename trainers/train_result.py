@@ -26,6 +26,8 @@ class TrainResult:
         wall_s: wall time of the training, loading, tokenising and checkpoints included. Of an interrupted attempt it
             counts the time up to the checkpoint that the next one went on from: steps that were lost count once.
         num_negatives: per query, masked ones counted; None where the task has none.
+        num_random_negatives: how many hard negatives of the planned batches are random documents, since their query has
+            too few; None where no hard negatives are asked for.
         num_queries: different training texts of that side.
         num_documents: likewise.
         num_truncated_queries: how many of them are longer than the maximum length, and were cut.
@@ -38,6 +40,7 @@ class TrainResult:
     history: tuple[StepNumbers, ...]
     wall_s: float
     num_negatives: int | None
+    num_random_negatives: int | None
     num_queries: int
     num_documents: int
     num_truncated_queries: int

@@ -40,6 +40,7 @@ def _outcome(result: TrainResult | None) -> dict[str, Any]:
         "gamma_d": result.gammas[1],
         "scale_divisor": result.scale_divisor,
         "num_negatives": result.num_negatives,
+        "num_random_negatives": result.num_random_negatives,
         "num_queries": result.num_queries,
         "num_documents": result.num_documents,
         "num_truncated_queries": result.num_truncated_queries,

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from orchestrator.show import print_status
-from orchestrator.training_facts import TrainingFacts, cut_texts, training_facts
+from orchestrator.training_facts import TrainingFacts, training_facts, training_notes
 from results import layout
 from results.layout import PlannedTrial, Status, SweepRecord
 from results.rows import write_rows
@@ -62,6 +62,7 @@ def row(spec, **changes):
         "num_negatives": spec.num_negatives,
         "num_queries": 3456,
         "num_documents": 600,
+        "num_random_negatives": None,
         "num_truncated_queries": 12,
         "num_truncated_documents": 0,
         "pairs_per_s": 41.26,
@@ -130,15 +131,25 @@ def test_rows_of_another_version_do_not_hide_the_status(store):
     assert "title" in shown(store)
 
 
-def test_cut_texts_are_told_once_for_all_trials_that_cut_the_same():
-    lines = cut_texts([row(trial()), row(trial(), num_truncated_documents=600)])
+def test_training_notes_are_told_once_for_all_trials_that_cut_the_same():
+    lines = training_notes([row(trial()), row(trial(), num_truncated_documents=600)])
     assert lines == (
         "12 of 3,456 training queries of attack are longer than 64 tokens and are cut (minilm)",
         "600 of 600 training documents of attack are longer than 128 tokens and are cut (minilm)",
     )
-    (pairs,) = cut_texts([row(trial("sts"), num_truncated_documents=3, num_truncated_queries=0)])
+    (pairs,) = training_notes([row(trial("sts"), num_truncated_documents=3, num_truncated_queries=0)])
     assert pairs.startswith("3 of 600 second texts of attack are longer than 64 tokens")
-    assert cut_texts([row(trial(), num_truncated_queries=None, num_truncated_documents=None)]) == ()
+    assert training_notes([row(trial(), num_truncated_queries=None, num_truncated_documents=None)]) == ()
+
+
+def test_random_documents_among_the_hard_negatives_are_told_as_a_share():
+    # 20 steps of 8 queries with 2 hard negatives each are 320.
+    quiet = {"num_truncated_queries": 0}
+    (line,) = training_notes([row(trial(), **quiet, num_random_negatives=number) for number in (80, 81)])
+    assert line == ("25 % of the hard negatives of attack are random documents, since some queries have fewer than 2")
+    (line,) = training_notes([row(trial(), **quiet, num_random_negatives=1)])
+    assert line.startswith("less than 1 % of the hard negatives")
+    assert training_notes([row(trial(), **quiet, num_random_negatives=none) for none in (0, None)]) == ()
 
 
 def test_a_task_without_negatives_has_none():

@@ -5,7 +5,7 @@ import pytest
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.specs import DataSpec
 from trainers.data_sets.collection import CORPUS, NEGATIVES, QRELS, QUERIES, Collection
-from trainers.pairs import most_negatives, num_different_queries, training_pairs
+from trainers.pairs import pair_counts, training_pairs
 
 
 def collection(corpus, queries, qrels, negatives=()):
@@ -136,4 +136,5 @@ def test_a_split_without_a_pair_counts_as_none(tmp_path, monkeypatch):
     (tmp_path / "queries.jsonl").write_text('{"_id": "q1", "text": "who barks"}\n')
     (tmp_path / "qrels" / "train.tsv").write_text("q1\td1\t0\n")
     data = DataSpec(entry=DataSet(name="mine", source=f"path:{tmp_path}"), split="train")
-    assert (num_different_queries(data), most_negatives(data)) == (0, 0)
+    found = pair_counts(data, hard_negatives=1)
+    assert (found.num_queries, found.most_negatives, found.num_short(1)) == (0, 0, 0)

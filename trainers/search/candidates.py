@@ -19,7 +19,7 @@ from torch import Tensor
 from trainers.search.cosines import Cosines
 from trainers.search.tiling import PIECE
 
-_LOOKED_AT = 1 << 20  # cosines at a time: 4 MB in float32
+_LOOKED_AT = 1 << 19  # cosines at a time: where all are candidates, some 100 bytes each are needed for them
 _MANY_PIECES = 4  # above a 1/4 of the pieces, looking at all documents is cheaper
 _MANY_PAIRS = 4  # candidates per result above which the floor is raised, then the precision
 _EQUAL_NORMS = 1.02

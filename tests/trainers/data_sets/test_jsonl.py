@@ -9,7 +9,7 @@ from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.problems import InputError
 from search_spaces.specs import DataSpec
 from trainers import data_sets
-from trainers.pairs import load_pairs, most_negatives, num_different_queries
+from trainers.pairs import load_pairs, pair_counts
 
 LINES = [
     {"query": "who purrs?", "positives": ["cats purr", "lions purr"], "negatives": ["dogs bark"]},
@@ -73,7 +73,10 @@ def test_texts_become_pairs_and_negatives(folder, form):
         "1 repeated pairs of 'train' were left out",
     ]
     spec = DataSpec(entry=entry_of(place), split="train")
-    assert (num_different_queries(spec), most_negatives(spec)) == (2, 2)
+    found = pair_counts(spec, hard_negatives=1)
+    assert (found.num_queries, found.most_negatives, found.num_contradicted) == (2, 2, 1)
+    assert [found.num_short(number) for number in (0, 1, 2, 3)] == [0, 1, 1, 2]
+    assert pair_counts(spec).most_negatives == 0
 
 
 def test_ids_stand_for_the_folders_texts(folder):
