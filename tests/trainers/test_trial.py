@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from tiny_trials import NEVER, data_spec, hash_of, trial_spec, write_collection
 
 from results import layout
@@ -17,7 +18,7 @@ from search_spaces.problems import InputError, Problem
 from search_spaces.specs import EvaluationSpec, SimilaritySpec, TrialSpec, from_json, to_json
 from trainers.alone import main
 from trainers.failures import reason_of
-from trainers.resume import CheckpointPolicy
+from trainers.resume import CheckpointPolicy, steps_with_checkpoints
 from trainers.stepping import NonFiniteLossError
 from trainers.trial import Hooks, run_trial
 
@@ -141,6 +142,28 @@ def test_a_failure_is_recorded_with_its_reason_and_can_be_tried_again(spec, tmp_
     assert "NonFiniteLossError" in status.error
     assert not (tmp_path / layout.trial_rows(trial_id(trial))).exists()
     assert run(trial, tmp_path).attempt == 2
+
+
+def test_a_training_that_diverges_keeps_its_last_good_checkpoint(spec, tmp_path, monkeypatch):
+    from trainers import objectives
+
+    steps, whole = [], objectives.info_nce
+
+    def poisoned(*args, **kwargs):
+        steps.append(len(steps) + 1)
+        scored = whole(*args, **kwargs)
+        return scored._replace(loss=scored.loss * (float("nan") if len(steps) == 4 else 1))
+
+    monkeypatch.setattr(objectives, "info_nce", poisoned)
+    trial = spec(steps=6)
+    status = run(trial, tmp_path, policy=CheckpointPolicy(every_steps=1))
+    assert (status.state, status.reason) == ("failed", "loss became nan at step 4")
+    store = open_store(str(tmp_path))
+    assert steps_with_checkpoints(store, trial_id(trial)) == [3]
+    with store.get_folder(layout.step_prefix(trial_id(trial), 3)) as folder:
+        weights = load_file(folder / "model.safetensors")
+    assert weights
+    assert all(weight.isfinite().all() for weight in weights.values())
 
 
 def test_what_a_report_raises_fails_the_trial(spec, tmp_path):
