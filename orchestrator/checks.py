@@ -7,11 +7,11 @@ from orchestrator.machine import available_cpus
 from search_spaces.problems import Problem
 from search_spaces.schema import ProbeBlock, ResourcesBlock, SweepFile
 from search_spaces.specs import DataSpec, EncoderSpec
-from trainers.candidate_pools import pool_sizes
-from trainers.hard_negatives import negatives_fault
-from trainers.limits import Limits
-from trainers.pairs import PairCounts
+from trainers.fisher.candidate_pools import pool_sizes
 from trainers.provenance import accelerators
+from trainers.training.hard_negatives import negatives_fault
+from trainers.training.pairs import PairCounts
+from trainers.weights.limits import Limits
 
 
 def machine_problems(resources: ResourcesBlock, where: str) -> Iterator[Problem]:
@@ -48,7 +48,7 @@ def measure_problems(sweep: SweepFile, where: str) -> Iterator[Problem]:
     for index, entry in enumerate(sweep.data_sets):
         if entry.is_scored:
             continue  # their one measure is no expression
-        from trainers.measures import parse  # here: most files declare no data set, and need no ir_measures
+        from trainers.evaluation.measures import parse  # here: most files declare no data set, and need no ir_measures
 
         for place, name in enumerate(entry.measures):
             try:

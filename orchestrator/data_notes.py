@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from search_spaces.specs import DataSpec
 from trainers import data_sets
-from trainers.pairs import PairCounts
+from trainers.training.pairs import PairCounts
 
 
 def collection_notes(data: Iterable[DataSpec]) -> Iterator[str]:

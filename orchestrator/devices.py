@@ -23,7 +23,7 @@ from orchestrator.worker import join_placed_trial, record_end, run_placed_trial
 from results.layout import Status
 from results.store import LostLockError
 from search_spaces.schema import ResourcesBlock
-from trainers.processes import LostPeerError
+from trainers.training.processes import LostPeerError
 
 Message = dict[str, Any]
 Send = Callable[[Message], None]

@@ -12,7 +12,7 @@ from search_spaces.expand import used_checkpoints
 from search_spaces.problems import InputError, Problem
 from search_spaces.schema import SweepFile
 from search_spaces.specs import WeightsSpec
-from trainers.checkpoint_settings import FoundSettings, found_settings
+from trainers.encoders.checkpoint_settings import FoundSettings, found_settings
 from trainers.weights import pinned
 
 _HELD = ("pooling", "append_eos", "query_prompt", "document_prompt")  # a length is the file's to choose

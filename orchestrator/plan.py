@@ -38,9 +38,9 @@ from search_spaces.schema import SweepFile
 from search_spaces.scoring import trained_similarity
 from search_spaces.specs import DataSpec, EncoderSpec, ProbeSpec, TrialSpec, with_data_hash
 from trainers import data_sets, weights
-from trainers.evaluations import missing_evaluations
-from trainers.limits import limits
-from trainers.pairs import pair_counts
+from trainers.evaluation.evaluations import missing_evaluations
+from trainers.training.pairs import pair_counts
+from trainers.weights.limits import limits
 
 TrialState = Literal["left", "started", "failed", "to evaluate", "finished"]
 Key = TypeVar("Key")

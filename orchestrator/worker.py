@@ -10,12 +10,12 @@ from results.locks import verify_token
 from results.store import Store, open_store
 from search_spaces.specs import ProbeSpec, from_json
 from trainers.attempts import Attempt
-from trainers.history import StepReport
-from trainers.probe import run_probe
-from trainers.processes import LostPeerError
+from trainers.fisher.probe import run_probe
 from trainers.provenance import provenance
-from trainers.resume import CheckpointPolicy
 from trainers.threads import set_threads
+from trainers.training.history import StepReport
+from trainers.training.processes import LostPeerError
+from trainers.training.resume import CheckpointPolicy
 from trainers.trial import Hooks, join_trial, planned_trial, run_planned_trial
 
 _REPORT_EVERY_S = 1.0  # a report costs a round trip to the driver, which must not slow fast steps

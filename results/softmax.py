@@ -5,7 +5,7 @@ Saturated queries hardly teach anything, whatever the similarity: gains and call
 
 import polars as pl
 
-STATISTICS = ("saturated_share", "perplexity", "logit_std")  # see `trainers.diagnostics.SoftmaxNumbers`
+STATISTICS = ("saturated_share", "perplexity", "logit_std")  # see `trainers.training.diagnostics.SoftmaxNumbers`
 SOFTMAX_COLUMNS = tuple(f"{when}_{name}" for name in STATISTICS for when in ("start", "end"))  # of schema TRIALS
 PROBE_SOFTMAX_COLUMNS = tuple(f"{side}_{name}" for name in STATISTICS for side in ("qnorm", "dnorm"))
 

@@ -18,8 +18,8 @@ from search_spaces.specs import DataSpec
 from trainers import data_sets
 from trainers.data_sets.hub_files import is_hub, remedy
 from trainers.data_sets.sts_files import patterns
-from trainers.pairs import load_pairs
-from trainers.sts_pairs import load_scored_pairs
+from trainers.training.pairs import load_pairs
+from trainers.training.sts_pairs import load_scored_pairs
 
 PAGE = (Path(__file__).parents[1] / "docs" / "data.md").read_text()
 FILES = dict(re.findall(r"^`([^`]+)`:\n\n```(?:json|tsv)\n(.*?)```", PAGE, flags=re.MULTILINE | re.DOTALL))

@@ -14,9 +14,13 @@ HOMES = {
     "mlflow": {"orchestrator/mlflow_runs.py"},
     "ray": {"orchestrator"},
     "faiss": {"trainers/threads.py"},
-    "accelerate": {"trainers/accelerators.py", "trainers/stepping.py"},
-    "peft": {"trainers/adapters.py"},
-    "transformers": {"trainers/backbones.py", "trainers/gguf_conversion.py", "trainers/packing.py"},
+    "accelerate": {"trainers/training/accelerators.py", "trainers/training/stepping.py"},
+    "peft": {"trainers/encoders/adapters.py"},
+    "transformers": {
+        "trainers/encoders/backbones.py",
+        "trainers/weights/gguf_conversion.py",
+        "trainers/encoders/packing.py",
+    },
     "torch": {"trainers"},
     "typer": {"orchestrator/cli.py"},
 }

@@ -16,10 +16,10 @@ from results.store import LockedError, Store, open_existing_store
 from search_spaces.problems import InputError, Problem, unknown_name
 from search_spaces.specs import TrialSpec
 from trainers.attempts import this_process
-from trainers.history import StepReport
-from trainers.processes import Processes
 from trainers.provenance import provenance
-from trainers.resume import CheckpointPolicy
+from trainers.training.history import StepReport
+from trainers.training.processes import Processes
+from trainers.training.resume import CheckpointPolicy
 from trainers.trial import Hooks, has_training_left, join_trial, planned_trial, run_planned_trial
 
 _STALE_AFTER_S = 30.0

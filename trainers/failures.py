@@ -3,7 +3,7 @@
 import torch
 
 from search_spaces.problems import InputError
-from trainers.stepping import DivergedError
+from trainers.training.stepping import DivergedError
 
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory")  # CUDA and cuBLAS; torch's allocator of the CPU
 

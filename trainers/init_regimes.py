@@ -11,12 +11,12 @@ from typing import Any
 from search_spaces.catalogue.init_regimes import INIT_REGIMES
 from search_spaces.problems import InputError, Problem
 from search_spaces.specs import EncoderSpec, WeightsSpec
-from trainers.backbones import load_backbone, load_tokenizer, random_backbone
-from trainers.encoder import TOWERS, Encoder, Tower
-from trainers.gguf_conversion import converted_folder
+from trainers.encoders.backbones import load_backbone, load_tokenizer, random_backbone
+from trainers.encoders.encoder import TOWERS, Encoder, Tower
 from trainers.randomness import derived_seed
-from trainers.sentence_transformers_folder import routed_towers
 from trainers.weights import content_hash, locate
+from trainers.weights.gguf_conversion import converted_folder
+from trainers.weights.sentence_transformers_folder import routed_towers
 
 StartingBackbone = Callable[[Path, EncoderSpec, int | None], Any]
 

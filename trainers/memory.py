@@ -9,7 +9,6 @@ import torch
 
 _CLEAR = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h of the GNU C library
 _RESET_PEAK = "5"  # Linux: sets VmHWM back to what is resident now (man proc_pid_clear_refs)
 
 
@@ -18,17 +17,6 @@ def release_memory() -> None:
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):  # only the GNU C library has it
         ctypes.CDLL("libc.so.6").malloc_trim(0)
-
-
-def keep_freed_memory() -> None:
-    """Let the C library keep what is freed, for the next step, until `release_memory` gives it back.
-
-    By default each large tensor is mapped anew and cleared by the system page by page: about a tenth of a step.
-    """
-    with contextlib.suppress(OSError, AttributeError):
-        libc = ctypes.CDLL("libc.so.6")
-        libc.mallopt(_M_MMAP_THRESHOLD, 2**30)
-        libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def reset_peak() -> None:

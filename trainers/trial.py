@@ -17,17 +17,17 @@ from search_spaces.identity import trial_id as identity_of
 from search_spaces.scoring import trained_similarity
 from search_spaces.specs import EvaluationSpec, TrialSpec, from_json, to_json
 from trainers.attempts import Attempt
-from trainers.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoint
-from trainers.evaluate import evaluate
-from trainers.evaluations import missing_evaluations
-from trainers.history import Report, history_row
+from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoint
+from trainers.evaluation.evaluate import evaluate
+from trainers.evaluation.evaluations import missing_evaluations
 from trainers.init_regimes import start_encoder
 from trainers.memory import release_memory
 from trainers.planned import check_as_planned
-from trainers.processes import LostPeerError
-from trainers.resume import CheckpointPolicy, remove_training_checkpoints
 from trainers.threads import set_threads
-from trainers.train import train
+from trainers.training.history import Report, history_row
+from trainers.training.processes import LostPeerError
+from trainers.training.resume import CheckpointPolicy, remove_training_checkpoints
+from trainers.training.train import train
 from trainers.trial_rows import trial_row
 
 

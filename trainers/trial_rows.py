@@ -5,7 +5,7 @@ from typing import Any
 from results.cells import cell_of
 from search_spaces.identity import trial_id
 from search_spaces.specs import TrialSpec, to_json
-from trainers.train_result import TrainResult
+from trainers.training.train_result import TrainResult
 
 
 def trial_row(

@@ -1,4 +1,4 @@
-"""This project's side of a training benchmark: the whole of `trainers.train`, as a trial runs it."""
+"""This project's side of a training benchmark: the whole of `trainers.training.train`, as a trial runs it."""
 
 import tempfile
 from dataclasses import replace
@@ -23,8 +23,8 @@ def run(job: TrainingJob, gate: Gate) -> None:
 
     set_threads(job.threads)
     from results.store import open_store
-    from trainers.resume import CheckpointPolicy
-    from trainers.train import train
+    from trainers.training.resume import CheckpointPolicy
+    from trainers.training.train import train
 
     gate.memory_from_here()
     with tempfile.TemporaryDirectory() as folder:

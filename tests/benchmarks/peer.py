@@ -70,8 +70,8 @@ def _planned_pairs(job: TrainingJob) -> Any:
     import datasets
 
     from search_spaces.specs import DataSpec
-    from trainers.batches import plan_batches
-    from trainers.pairs import load_pairs
+    from trainers.training.batches import plan_batches
+    from trainers.training.pairs import load_pairs
 
     pairs = load_pairs(DataSpec(entry=job.entry, split="train"))
     plan = plan_batches(pairs, global_batch=job.batch, steps=job.steps, seed=SEED)

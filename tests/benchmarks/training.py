@@ -80,7 +80,7 @@ def loss_difference(job: TrainingJob, folder: Path) -> float:
         UnfairError: it is beyond what other paddings and orders of sums explain.
     """
     from search_spaces.specs import DataSpec
-    from trainers.pairs import load_pairs
+    from trainers.training.pairs import load_pairs
 
     pairs = load_pairs(DataSpec(entry=job.entry, split="train"))
     texts = [

@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.checks import encoder_problems
 from search_spaces.specs import EncoderSpec, WeightsSpec
-from trainers.limits import Limits
+from trainers.weights.limits import Limits
 
 ENCODER = EncoderSpec(
     family="minilm",

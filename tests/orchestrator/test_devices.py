@@ -32,7 +32,7 @@ from results.rows import read_rows
 from results.store import LostLockError, open_store
 from search_spaces.schema import CheckpointsBlock, ResourcesBlock
 from search_spaces.specs import to_json
-from trainers.history import MEASURED
+from trainers.training.history import MEASURED
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 600  # Train starts six processes for each trial

@@ -11,17 +11,17 @@ from torch.optim import SGD
 
 from results.store import open_store
 from search_spaces.specs import TrialSpec, from_json
-from trainers.accelerators import fresh_accelerator
-from trainers.batch_source import batches_of
-from trainers.chunks import ChunkSize
 from trainers.init_regimes import start_encoder
-from trainers.objectives import objective_of
-from trainers.resume import CheckpointPolicy
-from trainers.retriever import Retriever
 from trainers.similarity import Gammas
-from trainers.stepping import Stepper
 from trainers.threads import set_threads
-from trainers.train import train
+from trainers.training.accelerators import fresh_accelerator
+from trainers.training.batch_source import batches_of
+from trainers.training.chunks import ChunkSize
+from trainers.training.objectives import objective_of
+from trainers.training.resume import CheckpointPolicy
+from trainers.training.retriever import Retriever
+from trainers.training.stepping import Stepper
+from trainers.training.train import train
 
 
 class Recording(SGD):

@@ -18,12 +18,12 @@ from tiny_trials import data_spec, train_here, trial_spec, write_collection
 from transformers import AutoTokenizer, BertConfig, BertModel, GPT2Config, GPT2Model
 
 from search_spaces.problems import InputError
-from trainers.adapters import adapted, load_trainable_state, merged, save_adapters, trainable_state, with_lora
-from trainers.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoint
-from trainers.encode import encode
-from trainers.encoder import Encoder
+from trainers.encoders.adapters import adapted, load_trainable_state, merged, save_adapters, trainable_state, with_lora
+from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoint
+from trainers.encoders.encode import encode
+from trainers.encoders.encoder import Encoder
 from trainers.init_regimes import start_encoder
-from trainers.resume import CheckpointPolicy
+from trainers.training.resume import CheckpointPolicy
 
 SIDES = ("query", "document")
 RANK = 3
@@ -303,9 +303,9 @@ _SAVE = """
 import sys
 from pathlib import Path
 from search_spaces.specs import *
-from trainers.adapters import save_adapters, with_lora
-from trainers.checkpoints import save_checkpoint
-from trainers.encode import encode
+from trainers.encoders.adapters import save_adapters, with_lora
+from trainers.encoders.checkpoints import save_checkpoint
+from trainers.encoders.encode import encode
 from trainers.init_regimes import start_encoder
 encoder = start_encoder({spec!r}, None)
 encode(encoder, ["a text"], "query")

@@ -9,7 +9,7 @@ from sentence_transformers import SentenceTransformer
 
 from search_spaces.problems import InputError
 from search_spaces.specs import ScaleSpec, SimilaritySpec
-from trainers.checkpoints import RECORD, checkpoint_hash, load_checkpoint, read_record, save_checkpoint
+from trainers.encoders.checkpoints import RECORD, checkpoint_hash, load_checkpoint, read_record, save_checkpoint
 from trainers.init_regimes import start_encoder
 from trainers.similarity import Gammas
 

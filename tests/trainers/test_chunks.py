@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from trainers.chunks import Chunk, ChunkSize, make_batch, padded, share_of
 from trainers.init_regimes import start_encoder
+from trainers.training.chunks import Chunk, ChunkSize, make_batch, padded, share_of
 
 
 def ids_of(lengths):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from trainers.diagnostics import norm_numbers, norm_statistics, softmax_numbers, softmax_statistics
+from trainers.training.diagnostics import norm_numbers, norm_statistics, softmax_numbers, softmax_statistics
 
 
 def test_norms_against_numpy():

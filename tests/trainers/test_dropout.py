@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from trainers.dropout import FastDropout, dropout, use_fast_dropout
+from trainers.encoders.dropout import FastDropout, dropout, use_fast_dropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from trainers.embedding_gradient import AddingEmbedding, use_adding_embeddings
+from trainers.encoders.embedding_gradient import AddingEmbedding, use_adding_embeddings
 
 
 @pytest.mark.parametrize("padding_idx", [None, 2])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from trainers.checkpoints import save_checkpoint
-from trainers.encode import batches_by_length, beginning, encode, token_ids
+from trainers.encoders.checkpoints import save_checkpoint
+from trainers.encoders.encode import batches_by_length, beginning, encode, token_ids
 from trainers.init_regimes import start_encoder
 
 WORDS = ["scheduled", "tasks", "run", "a", "script", "at", "logon", "and", "base64", "encodes", "all", "traffic"]

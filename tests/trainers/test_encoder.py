@@ -9,7 +9,7 @@ from tokenizers import processors
 from transformers import AutoModel, AutoTokenizer
 
 from search_spaces.problems import InputError
-from trainers.encoder import Encoder, pad
+from trainers.encoders.encoder import Encoder, pad
 from trainers.init_regimes import start_encoder
 
 

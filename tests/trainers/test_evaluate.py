@@ -21,13 +21,13 @@ from search_spaces.identity import encoding_id, evaluation_id
 from search_spaces.scoring import score_similarities, trained_similarity
 from search_spaces.specs import DataSpec, EvaluationSpec, ScaleSpec, SimilaritySpec
 from trainers import data_sets
-from trainers import evaluate as evaluate_module
-from trainers.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoint
-from trainers.encode import encode
-from trainers.evaluate import evaluate
-from trainers.evaluations import missing_evaluations
+from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoint
+from trainers.encoders.encode import encode
+from trainers.evaluation import evaluate as evaluate_module
+from trainers.evaluation.evaluate import evaluate
+from trainers.evaluation.evaluations import missing_evaluations
+from trainers.evaluation.judged_queries import split_queries
 from trainers.init_regimes import start_encoder
-from trainers.judged_queries import split_queries
 from trainers.provenance import provenance
 from trainers.search import search
 from trainers.similarity import Gammas, query_vectors, scores, search_vectors
@@ -117,7 +117,7 @@ def per_query(checkpoint: Path, evaluation: EvaluationSpec, similarity: Similari
 
 
 def embedded(checkpoint: Path, evaluation: EvaluationSpec):
-    """(query ids, document ids, raw embeddings of both) of a data set, without anything of `trainers.evaluate`."""
+    """(query ids, document ids, raw embeddings of both) of a data set, without anything of `trainers.evaluation.evaluate`."""
     collection = data_sets.load(evaluation.data.entry)
     judged = set(collection.qrels["test"]["query_id"].to_pylist())
     queries = [row for row in collection.queries.to_pylist() if row["id"] in judged]
@@ -338,7 +338,7 @@ def test_planning_needs_no_torch() -> None:
         "import sys; from trainers import evaluations, judged_queries, evaluation_rows, measures; print(*sys.modules)"
     )
     modules = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
-    assert "trainers.evaluations" in modules
+    assert "trainers.evaluation.evaluations" in modules
     assert not {"torch", "transformers", "faiss", "ray", "mlflow"}.intersection(modules)
 
 

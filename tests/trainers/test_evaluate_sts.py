@@ -17,13 +17,13 @@ from search_spaces.identity import encoding_id, evaluation_id
 from search_spaces.scoring import score_similarities
 from search_spaces.specs import DataSpec, EvaluationSpec, ScaleSpec, SimilaritySpec
 from trainers import data_sets
-from trainers.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoint
-from trainers.evaluate import evaluate
-from trainers.evaluate_sts import embed_pairs
-from trainers.evaluations import missing_evaluations
+from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoint
+from trainers.evaluation.evaluate import evaluate
+from trainers.evaluation.evaluate_sts import embed_pairs
+from trainers.evaluation.evaluations import missing_evaluations
 from trainers.init_regimes import start_encoder
-from trainers.resume import CheckpointPolicy
-from trainers.sts_pairs import scored_pairs
+from trainers.training.resume import CheckpointPolicy
+from trainers.training.sts_pairs import scored_pairs
 from trainers.trial import Hooks, run_trial
 
 SIMILAR = [

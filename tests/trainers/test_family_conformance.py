@@ -18,7 +18,7 @@ from search_spaces.catalogue.init_regimes import INIT_REGIMES
 from search_spaces.catalogue.sources import parse_source
 from search_spaces.specs import EncoderSpec, WeightsSpec
 from trainers.init_regimes import start_encoder
-from trainers.pickled_weights import converted_copy
+from trainers.weights.pickled_weights import converted_copy
 
 KINDS = ["bert", "qwen3", "llama", "sentence-transformers", "masked language model", "causal language model"]
 

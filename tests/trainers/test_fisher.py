@@ -7,7 +7,8 @@ import torch
 from torch.func import jacrev
 
 from search_spaces.catalogue.similarities import SIMILARITIES
-from trainers.fisher import (
+from trainers.fisher.estimates import BLOCKS, compare, measure
+from trainers.fisher.information import (
     BLOCK_ELEMENTS,
     Point,
     Pool,
@@ -17,12 +18,11 @@ from trainers.fisher import (
     query_fisher,
     query_gradients,
 )
-from trainers.fisher_estimates import BLOCKS, compare, measure
-from trainers.jackknife import delete_group
-from trainers.losses import info_nce
+from trainers.fisher.jackknife import delete_group
+from trainers.fisher.spectrum import RIDGE, log10_kappa, spectrum
+from trainers.fisher.subspace import shared_subspace
 from trainers.similarity import scores
-from trainers.spectrum import RIDGE, log10_kappa, spectrum
-from trainers.subspace import shared_subspace
+from trainers.training.losses import info_nce
 
 POINTS = {s.name: Point(gamma_q=s.gamma_q, gamma_d=s.gamma_d, scale=3.0) for s in SIMILARITIES.values()}
 Q, H = 5, 6
@@ -248,7 +248,7 @@ def test_kappa_does_not_know_the_scale_where_the_probabilities_stay(pool):
     for fisher in (query_fisher, document_fisher):
         quiet, loud = fisher(pool, p, point, eye), fisher(pool, p, louder, eye)
         torch.testing.assert_close(loud, 49 * quiet)
-        # 49 * F is rounded, and the smallest eigenvalue carries the rounding of the largest: 1e-16 * kappa of its value.
+        # 49 * F is rounded, and the smallest eigenvalue carries the rounding of the largest, 1e-16 * kappa of it.
         torch.testing.assert_close(log10_kappa(loud, H), log10_kappa(quiet, H), rtol=0, atol=1e-7)
 
 

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from search_spaces.specs import ScaleSpec, TrainingSettings
-from trainers.chunks import Batch, ChunkSize, make_batch
-from trainers.gradient_cache import ChunkedEncoder
-from trainers.held_graphs import HeldGraphs, free_bytes, graph_bytes
 from trainers.init_regimes import start_encoder
-from trainers.losses import info_nce
-from trainers.objectives import objective_of
-from trainers.retriever import Retriever
 from trainers.similarity import Gammas
+from trainers.training.chunks import Batch, ChunkSize, make_batch
+from trainers.training.gradient_cache import ChunkedEncoder
+from trainers.training.held_graphs import HeldGraphs, free_bytes, graph_bytes
+from trainers.training.losses import info_nce
+from trainers.training.objectives import objective_of
+from trainers.training.retriever import Retriever
 
 WORDS = [
     "password",
@@ -161,10 +161,10 @@ def test_auto_holds_what_fits_the_memory_that_is_free(retriever, monkeypatch):
     weights = sum(w.numel() * w.element_size() for w in trained.parameters() if w.requires_grad)
     slots = [chunk.num_slots for chunk in batch.chunks]
     room = 4 * per_slot * (slots[-1] + slots[-2]) + 8 + 3 * weights  # a quarter of what is free may be taken
-    monkeypatch.setattr("trainers.held_graphs.free_bytes", lambda device: int(room))
+    monkeypatch.setattr("trainers.training.held_graphs.free_bytes", lambda device: int(room))
     held = HeldGraphs("auto").choose(batch.chunks, trained, run)
     assert held == [False] * (len(slots) - 2) + [True, True]
-    monkeypatch.setattr("trainers.held_graphs.free_bytes", lambda device: 0)
+    monkeypatch.setattr("trainers.training.held_graphs.free_bytes", lambda device: 0)
     assert HeldGraphs("auto").choose(batch.chunks, trained, run) == [False] * (len(slots) - 1) + [True]
 
 

@@ -27,7 +27,7 @@ from transformers import (
 from search_spaces.problems import InputError
 from search_spaces.specs import WeightsSpec
 from trainers.init_regimes import start_encoder
-from trainers.limits import Limits, limits, num_positions
+from trainers.weights.limits import Limits, limits, num_positions
 
 SMALL = {
     "vocab_size": 40,

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from trainers.losses import info_nce
+from trainers.training.losses import info_nce
 
 NUM_QUERIES, NUM_DOCUMENTS, SIZE = 5, 8, 6
 

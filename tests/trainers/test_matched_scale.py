@@ -7,11 +7,11 @@ from results.store import open_store
 from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.identity import trial_id
 from search_spaces.specs import ScaleSpec, SimilaritySpec
-from trainers.checkpoints import read_record
-from trainers.encode import encode
+from trainers.encoders.checkpoints import read_record
+from trainers.encoders.encode import encode
 from trainers.init_regimes import start_encoder
-from trainers.pairs import load_pairs
 from trainers.threads import set_threads
+from trainers.training.pairs import load_pairs
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from trainers.measures import depth, parse, per_query
+from trainers.evaluation.measures import depth, parse, per_query
 
 MEASURES = ("nDCG@10", "R@100", "RR@10")
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from transformers import AutoModel, BertConfig, BertModel, MistralConfig, MistralModel, RobertaConfig, RobertaModel
 
-from trainers.backbones import load_backbone
-from trainers.packing import NAME, pack_where_possible, packed_states
+from trainers.encoders.backbones import load_backbone
+from trainers.encoders.packing import NAME, pack_where_possible, packed_states
 
 LENGTHS = (3, 17, 1, 9, 17)
 
@@ -72,7 +72,7 @@ def test_with_dropout_the_mean_of_many_runs_is_the_state_without(tiny_bert):
 
     def run(seed):
         torch.manual_seed(seed)
-        from trainers.packing import Packing, _active
+        from trainers.encoders.packing import Packing, _active
 
         real = torch.arange(12)[None] < torch.tensor([[12], [7]])
         with torch.no_grad(), _active(Packing(real.flatten().nonzero().squeeze(1), 2, 12, real)):

@@ -5,7 +5,7 @@ import pytest
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.specs import DataSpec
 from trainers.data_sets.collection import CORPUS, NEGATIVES, QRELS, QUERIES, Collection
-from trainers.pairs import pair_counts, training_pairs
+from trainers.training.pairs import pair_counts, training_pairs
 
 
 def collection(corpus, queries, qrels, negatives=()):

@@ -21,8 +21,8 @@ from results.layout import checkpoint_prefix
 from results.store import open_store
 from search_spaces.identity import trial_id
 from search_spaces.specs import Execution, ScaleSpec, SimilaritySpec, ValidationSpec, to_json
-from trainers.checkpoints import load_checkpoint
-from trainers.processes import Processes
+from trainers.encoders.checkpoints import load_checkpoint
+from trainers.training.processes import Processes
 
 ROOT = Path(__file__).resolve().parents[2]
 LEARNABLE = SimilaritySpec(name="learnable", gamma_q=0.5, gamma_d=0.5, trained=True)

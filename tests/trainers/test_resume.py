@@ -17,13 +17,13 @@ from results.layout import checkpoint_prefix, step_prefix
 from results.store import open_store
 from search_spaces.identity import trial_id
 from search_spaces.specs import ScaleSpec, SimilaritySpec
-from trainers.history import StepNumbers
 from trainers.init_regimes import start_encoder
-from trainers.optimizer import make_optimizer
-from trainers.resume import CheckpointPolicy, Progress, load_training, save_training, steps_with_checkpoints
-from trainers.retriever import Retriever
 from trainers.similarity import Gammas
 from trainers.threads import set_threads
+from trainers.training.history import StepNumbers
+from trainers.training.optimizer import make_optimizer
+from trainers.training.resume import CheckpointPolicy, Progress, load_training, save_training, steps_with_checkpoints
+from trainers.training.retriever import Retriever
 
 SCALE = ScaleSpec(mode="matched", value=20.0, divisor=3.7)
 LEARNABLE = SimilaritySpec(name="learnable", gamma_q=0.5, gamma_d=0.5, trained=True)

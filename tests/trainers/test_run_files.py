@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 import pytrec_eval
 
-from trainers.measures import per_query
-from trainers.run_files import strictly_decreasing, write_run
+from trainers.evaluation.measures import per_query
+from trainers.evaluation.run_files import strictly_decreasing, write_run
 from trainers.search import Rankings, search
 
 MEASURES = ("nDCG@10", "R@100", "RR@10", "AP")

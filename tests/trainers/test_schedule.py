@@ -7,7 +7,7 @@ from transformers import (
 )
 
 from search_spaces.specs import TrainingSettings
-from trainers.schedule import learning_rate_factor
+from trainers.training.schedule import learning_rate_factor
 
 
 def rates_of_transformers(schedule, steps, warmup):

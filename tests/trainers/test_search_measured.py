@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from trainers.measures import depth, per_query
+from trainers.evaluation.measures import depth, per_query
 from trainers.search import search
 
 

@@ -8,7 +8,7 @@ import pytrec_eval
 from search_oracle import shuffled_ids
 
 from trainers.search import search, tie_ranks
-from trainers.search.order import NO_KEY, rank_keys, scores_of, tie_ranks_of
+from trainers.search.order import NO_KEY, positions_of, rank_keys, scores_of, tie_ranks_of
 
 
 def test_tie_ranks_order_ids_as_strings_by_their_bytes() -> None:
@@ -76,3 +76,11 @@ def test_rank_keys_sort_as_scores_then_ranks_and_give_both_back() -> None:
     assert (keys < NO_KEY).all()
     assert scores_of(np.array([NO_KEY])).tolist() == [-np.inf]
     assert tie_ranks_of(np.array([NO_KEY])).tolist() == [-1]
+
+
+def test_positions_are_the_inverse_of_tie_ranks() -> None:
+    tie_rank_N = np.random.default_rng(0).permutation(150_000)
+    wanted = np.array([[0, 149_999, -1], [77_777, 5, 5]])
+    expected = [[-1 if rank < 0 else np.flatnonzero(tie_rank_N == rank)[0] for rank in row] for row in wanted]
+    assert positions_of(wanted, tie_rank_N).tolist() == expected
+    assert positions_of(np.empty((0, 3), np.int64), tie_rank_N).shape == (0, 3)

@@ -10,10 +10,11 @@ import torch
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.specs import DataSpec, EvaluationSpec
-from trainers import data_sets, evaluate
-from trainers.encode import encode
+from trainers import data_sets
+from trainers.encoders.encode import encode
+from trainers.evaluation import evaluate
+from trainers.evaluation.judged_queries import split_queries
 from trainers.init_regimes import start_encoder
-from trainers.judged_queries import split_queries
 from trainers.search import Searcher, tie_ranks
 from trainers.search.cosines import CosineTiles
 from trainers.similarity import scores

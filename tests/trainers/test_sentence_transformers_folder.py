@@ -11,11 +11,11 @@ from sentence_transformers.sentence_transformer import modules as st
 
 from search_spaces.problems import InputError
 from search_spaces.specs import WeightsSpec
-from trainers.checkpoint_settings import FoundSettings, found_settings
+from trainers.encoders.checkpoint_settings import FoundSettings, found_settings
 from trainers.init_regimes import start_encoder
-from trainers.limits import limits
-from trainers.sentence_transformers_folder import FolderError, read_modules, read_settings
 from trainers.weights import content_hash, locate
+from trainers.weights.limits import limits
+from trainers.weights.sentence_transformers_folder import FolderError, read_modules, read_settings
 
 PROMPTS = {"query": "Valid: ", "document": "script "}
 FLAGS = {

@@ -5,7 +5,7 @@ import torch
 
 from search_spaces.catalogue.similarities import SIMILARITIES
 from trainers.similarity import Gammas, pair_scores, scores
-from trainers.sts_loss import sts_loss
+from trainers.training.sts_loss import sts_loss
 
 torch.manual_seed(0)
 FIRST, SECOND = torch.randn(6, 5) * 3, torch.randn(6, 5) * 2

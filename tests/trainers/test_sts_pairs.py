@@ -6,7 +6,7 @@ import pytest
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.specs import DataSpec
 from trainers import data_sets
-from trainers.sts_pairs import ScoredPairs, load_scored_pairs, plan_scored_batches, scored_pairs, some_of
+from trainers.training.sts_pairs import ScoredPairs, load_scored_pairs, plan_scored_batches, scored_pairs, some_of
 
 
 @pytest.fixture(autouse=True)

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainers import token_store
 from trainers.init_regimes import start_encoder
-from trainers.token_store import tokenised
+from trainers.training import token_store
+from trainers.training.token_store import tokenised
 
 ROOT = Path(__file__).parents[2]
 
@@ -150,7 +150,7 @@ import resource, signal, sys, warnings
 from pathlib import Path
 from tests.trainers.conftest import MINILM, TEXTS
 from trainers.init_regimes import start_encoder
-from trainers.token_store import tokenised
+from trainers.training.token_store import tokenised
 encoder = start_encoder(MINILM, 0)
 texts = [f"{text} {i}" for i in range(2000) for text in TEXTS]
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -12,13 +12,13 @@ from sentence_transformers import SentenceTransformer
 
 from search_spaces.problems import InputError
 from search_spaces.specs import ScaleSpec, SimilaritySpec, WeightsSpec
-from trainers.checkpoint_settings import found_settings
-from trainers.checkpoints import checkpoint_hash, load_checkpoint, read_record, save_checkpoint
-from trainers.encode import encode
+from trainers.encoders.checkpoint_settings import found_settings
+from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint, read_record, save_checkpoint
+from trainers.encoders.encode import encode
 from trainers.init_regimes import start_encoder
-from trainers.limits import Limits, limits
 from trainers.similarity import Gammas
 from trainers.weights import content_hash
+from trainers.weights.limits import Limits, limits
 
 DOT = SimilaritySpec(name="dot", gamma_q=0.0, gamma_d=0.0, trained=False)
 SCALE = ScaleSpec(mode="matched", value=20.0, divisor=31.25)

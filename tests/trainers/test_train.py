@@ -21,15 +21,15 @@ from results.store import open_store
 from search_spaces.identity import trial_id
 from search_spaces.specs import Execution, SimilaritySpec
 from trainers import data_sets
-from trainers.batches import false_negatives, plan_batches
-from trainers.checkpoints import load_checkpoint
-from trainers.dropout import use_fast_dropout
+from trainers.encoders.checkpoints import load_checkpoint
+from trainers.encoders.dropout import use_fast_dropout
 from trainers.init_regimes import start_encoder
-from trainers.pairs import training_pairs
 from trainers.randomness import derived_seed
-from trainers.resume import CheckpointPolicy
-from trainers.stepping import NonFiniteLossError
 from trainers.threads import set_threads
+from trainers.training.batches import false_negatives, plan_batches
+from trainers.training.pairs import training_pairs
+from trainers.training.resume import CheckpointPolicy
+from trainers.training.stepping import NonFiniteLossError
 
 DOT = SimilaritySpec(name="dot", gamma_q=0.0, gamma_d=0.0, trained=False)
 LEARNABLE = SimilaritySpec(name="learnable", gamma_q=0.5, gamma_d=0.5, trained=True)
@@ -198,7 +198,7 @@ def test_a_report_can_stop_the_training(spec, tmp_path):
 
 def test_what_may_write_no_more_writes_nothing(spec, tmp_path):
     from results.store import LostLockError
-    from trainers.train import train
+    from trainers.training.train import train
 
     def lost():
         raise LostLockError("another owner")

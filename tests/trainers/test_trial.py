@@ -18,8 +18,8 @@ from search_spaces.problems import InputError, Problem
 from search_spaces.specs import EvaluationSpec, SimilaritySpec, TrialSpec, from_json, to_json
 from trainers.alone import main
 from trainers.failures import reason_of
-from trainers.resume import CheckpointPolicy, steps_with_checkpoints
-from trainers.stepping import NonFiniteLossError
+from trainers.training.resume import CheckpointPolicy, steps_with_checkpoints
+from trainers.training.stepping import NonFiniteLossError
 from trainers.trial import Hooks, run_trial
 
 DOT = SimilaritySpec(name="dot", gamma_q=0.0, gamma_d=0.0, trained=False)
@@ -145,7 +145,7 @@ def test_a_failure_is_recorded_with_its_reason_and_can_be_tried_again(spec, tmp_
 
 
 def test_a_training_that_diverges_keeps_its_last_good_checkpoint(spec, tmp_path, monkeypatch):
-    from trainers import objectives
+    from trainers.training import objectives
 
     steps, whole = [], objectives.info_nce
 

@@ -25,7 +25,7 @@ from search_spaces.catalogue.init_regimes import INIT_REGIMES
 from search_spaces.identity import trial_id
 from search_spaces.problems import InputError
 from search_spaces.specs import WeightsSpec
-from trainers.checkpoint_settings import FoundSettings, found_settings
+from trainers.encoders.checkpoint_settings import FoundSettings, found_settings
 from trainers.init_regimes import start_encoder
 from trainers.trial import Hooks, run_trial
 from trainers.weights import content_hash, locate

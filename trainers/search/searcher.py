@@ -16,7 +16,7 @@ from trainers.search.candidates import Tile, by_norm, candidates, floors
 from trainers.search.cosines import Backend, Cosines, CosineTiles, fastest_backend
 from trainers.search.exact import as_float32, checked_norms, exact_scores, search_norms
 from trainers.search.exclusions import Excluded
-from trainers.search.order import Ids, Places, rank_keys, scores_of, tie_ranks, tie_ranks_of
+from trainers.search.order import Ids, Keys, Places, positions_of, rank_keys, scores_of, tie_ranks, tie_ranks_of
 from trainers.search.running_top import RunningTop
 from trainers.search.tiling import MEMORY_BUDGET_BYTES, PIECE, tiling
 from trainers.similarity import query_vectors
@@ -106,11 +106,11 @@ class Searcher:
         """The result over the whole corpus for each gamma_d. Raises ValueError where documents are missing."""
         if self._num_added != len(self._tie_rank_N):
             raise ValueError(f"{self._num_added} documents were added, of {len(self._tie_rank_N)} that have an id")
-        position_N = np.append(np.argsort(self._tie_rank_N), -1)  # by tie rank; -1 stands for no document
-        return {
-            gamma_d: Rankings(document_QK=position_N[tie_ranks_of(top.keys())], score_QK=scores_of(top.keys()))
-            for gamma_d, top in self._tops.items()
-        }
+        return {gamma_d: self._ranked(top.keys()) for gamma_d, top in self._tops.items()}
+
+    def _ranked(self, key_QK: Keys) -> Rankings:
+        document_QK = positions_of(tie_ranks_of(key_QK), self._tie_rank_N)
+        return Rankings(document_QK=document_QK, score_QK=scores_of(key_QK))
 
     def _search(self, raw_TH: Tensor, first: int) -> None:
         norm_T = checked_norms(raw_TH, "document", first)

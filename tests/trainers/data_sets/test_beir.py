@@ -10,7 +10,7 @@ from search_spaces.problems import InputError
 from search_spaces.specs import DataSpec
 from trainers import data_sets
 from trainers.data_sets.collection import document_text
-from trainers.pairs import load_pairs
+from trainers.training.pairs import load_pairs
 
 
 def _problems(entry):

@@ -12,7 +12,7 @@ from search_spaces.catalogue.data_sets import DATA_SETS, DataSet, Reader
 from search_spaces.specs import DataSpec
 from trainers import data_sets
 from trainers.data_sets.readers import READERS
-from trainers.pairs import load_pairs
+from trainers.training.pairs import load_pairs
 
 ROOT = Path(__file__).parents[3]
 

@@ -15,7 +15,7 @@ from search_spaces.catalogue.data_sets import DATA_SETS, DataSet
 from search_spaces.problems import InputError
 from search_spaces.specs import DataSpec
 from trainers import data_sets
-from trainers.pairs import load_pairs
+from trainers.training.pairs import load_pairs
 
 ROOT = Path(__file__).parents[3]
 # As the page of microsoft/ms_marco describes them.
@@ -229,7 +229,7 @@ import sys
 from search_spaces.catalogue.data_sets import DATA_SETS
 from search_spaces.problems import InputError
 from search_spaces.specs import DataSpec
-from trainers.pairs import load_pairs
+from trainers.training.pairs import load_pairs
 try:
     pairs = load_pairs(DataSpec(entry=DATA_SETS[sys.argv[1]], split="train"), hard_negatives=1)
 except InputError as error:

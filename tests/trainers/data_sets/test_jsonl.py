@@ -9,7 +9,7 @@ from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.problems import InputError
 from search_spaces.specs import DataSpec
 from trainers import data_sets
-from trainers.pairs import load_pairs, pair_counts
+from trainers.training.pairs import load_pairs, pair_counts
 
 LINES = [
     {"query": "who purrs?", "positives": ["cats purr", "lions purr"], "negatives": ["dogs bark"]},
@@ -203,7 +203,7 @@ import json, resource, sys
 from pathlib import Path
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.specs import DataSpec
-from trainers.pairs import load_pairs
+from trainers.training.pairs import load_pairs
 entry = DataSet(name="big", source=f"path:{sys.argv[1]}", reader="jsonl", train_split="train")
 spec = DataSpec(entry=entry, split="train")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

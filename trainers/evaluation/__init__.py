@@ -1,0 +1,1 @@
+"""What a checkpoint is worth: rankings, measures and correlations, as rows."""

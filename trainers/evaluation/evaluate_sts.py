@@ -1,0 +1,120 @@
+"""A checkpoint on scored pairs of texts: encode each text once, score every pair both ways round, write rows.
+
+Under a symmetric similarity s(a, b) = s(b, a); where the exponents differ the two orders rank the pairs differently,
+and their rows show it. The rank correlation with the raters' scores is computed from the rows (`results.spearman`).
+
+Shapes: P pairs, U different texts, H embedding size.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import torch
+
+from results.layout import norm_rows, sts_rows
+from results.rows import write_rows
+from results.store import Store
+from search_spaces.identity import encoding_id, evaluation_id
+from search_spaces.specs import EvaluationSpec, SimilaritySpec
+from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint
+from trainers.encoders.encode import Progress, encode
+from trainers.encoders.encoder import Encoder
+from trainers.evaluation.evaluation_rows import norm_columns, sts_columns
+from trainers.evaluation.judged_queries import load_evaluated
+from trainers.provenance import provenance
+from trainers.similarity import pair_scores
+from trainers.training.sts_pairs import SIDE, ScoredPairs, scored_pairs
+
+FloatMatrix = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddedPairs:
+    """Raw embeddings of both texts of each pair, float32 [P, H] each."""
+
+    first_PH: FloatMatrix
+    second_PH: FloatMatrix
+
+    def scores(self, similarity: SimilaritySpec) -> Mapping[str, FloatMatrix]:
+        """Both orders of every pair, float32 [P] each: 'forward' is s(a, b), 'swapped' s(b, a)."""
+        first_PH, second_PH = torch.from_numpy(self.first_PH), torch.from_numpy(self.second_PH)
+        gammas = (similarity.gamma_q, similarity.gamma_d)
+        return {
+            "forward": pair_scores(first_PH, second_PH, *gammas).numpy(),
+            "swapped": pair_scores(second_PH, first_PH, *gammas).numpy(),
+        }
+
+
+def evaluate_sts(
+    folder: Path,
+    evaluation: EvaluationSpec,
+    similarities: Sequence[SimilaritySpec],
+    *,
+    store: Store,
+    encoder: Encoder | None = None,
+    verify: Callable[[], None] = lambda: None,
+    progress: Progress | None = None,
+) -> None:
+    """As `trainers.evaluation.evaluate.evaluate`, for a data set of scored pairs."""
+    if not similarities:
+        return
+    pairs = scored_pairs(load_evaluated(evaluation), evaluation.data.split)
+    encoder = encoder or load_checkpoint(folder).encoder
+    embedded = embed_pairs(encoder, pairs, evaluation=evaluation, progress=progress)
+    checkpoint, made_by = checkpoint_hash(folder), provenance().to_json()
+    norms = _norm_columns(checkpoint, evaluation, pairs, embedded)
+    verify()
+    write_rows(store, norm_rows(encoding_id(checkpoint, evaluation)), "norms", norms, provenance_json=made_by)
+    for similarity in similarities:
+        rows = sts_columns(checkpoint, evaluation, similarity, pairs, embedded.scores(similarity))
+        verify()
+        key = sts_rows(evaluation_id(checkpoint, evaluation, similarity))
+        write_rows(store, key, "sts", rows, provenance_json=made_by)
+
+
+def embed_pairs(
+    encoder: Encoder, pairs: ScoredPairs, *, evaluation: EvaluationSpec, progress: Progress | None = None
+) -> EmbeddedPairs:
+    """Encode each different text once; a text that stands first in one pair and second in another is one vector.
+
+    Raises:
+        ValueError: embeddings are not finite.
+    """
+    texts = list(dict.fromkeys((*pairs.first_texts, *pairs.second_texts)))
+    row = {text: index for index, text in enumerate(texts)}
+    vector_UH = encode(encoder, texts, SIDE, precision=evaluation.precision, progress=progress)
+    _check_finite(vector_UH)
+    return EmbeddedPairs(
+        first_PH=vector_UH[[row[text] for text in pairs.first_texts]],
+        second_PH=vector_UH[[row[text] for text in pairs.second_texts]],
+    )
+
+
+def _check_finite(vector_UH: FloatMatrix) -> None:
+    broken = int((~np.isfinite(vector_UH).all(axis=1)).sum())
+    if broken:
+        raise ValueError(f"{broken} of {len(vector_UH)} vectors hold NaN or infinity: the encoder has diverged")
+
+
+def _norm_columns(
+    checkpoint: str, evaluation: EvaluationSpec, pairs: ScoredPairs, embedded: EmbeddedPairs
+) -> Mapping[str, Any]:
+    """Norms under the pairs' ids: first texts as queries, second ones as documents."""
+    return norm_columns(
+        checkpoint,
+        evaluation,
+        query_ids=pairs.ids,
+        query_norm_Q=_norms(embedded.first_PH),
+        document_ids=pa.chunked_array([pa.array(pairs.ids, pa.string())]),
+        document_norm_N=_norms(embedded.second_PH),
+    )
+
+
+def _norms(vectors: FloatMatrix) -> FloatMatrix:
+    norms: FloatMatrix = np.linalg.norm(vectors.astype(np.float64), axis=1).astype(np.float32)
+    return norms

@@ -1,0 +1,76 @@
+"""Evaluation results as columns of the row contract. Imports no torch."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from search_spaces.specs import EvaluationSpec, SimilaritySpec
+from trainers.evaluation.measures import QueryValue
+from trainers.training.sts_pairs import ScoredPairs
+
+Columns = Mapping[str, Any]
+
+
+def norm_columns(
+    checkpoint_hash: str,
+    evaluation: EvaluationSpec,
+    *,
+    query_ids: Sequence[str],
+    query_norm_Q: npt.NDArray[np.float32],
+    document_ids: pa.ChunkedArray,
+    document_norm_N: npt.NDArray[np.float32],
+) -> Columns:
+    """The NORMS rows of one encoding: queries, then documents."""
+    num_queries, num_documents = len(query_norm_Q), len(document_norm_N)
+    return {
+        **_evaluated(checkpoint_hash, evaluation, num_queries + num_documents),
+        "side": pa.chunked_array([pa.repeat("query", num_queries), pa.repeat("document", num_documents)]),
+        "text_id": pa.chunked_array([pa.array(query_ids, pa.string()), *document_ids.chunks]),
+        "norm": np.concatenate([query_norm_Q, document_norm_N]),
+    }
+
+
+def per_query_columns(
+    checkpoint_hash: str, evaluation: EvaluationSpec, score_similarity: SimilaritySpec, values: Sequence[QueryValue]
+) -> Columns:
+    """The PER_QUERY rows of one evaluation."""
+    return {
+        **_evaluated(checkpoint_hash, evaluation, len(values)),
+        "tier": pa.repeat(evaluation.tier, len(values)),
+        "score_similarity": pa.repeat(score_similarity.name, len(values)),
+        "query_id": [value.query_id for value in values],
+        "measure": [value.measure for value in values],
+        "value": [value.value for value in values],
+    }
+
+
+def sts_columns(
+    checkpoint_hash: str,
+    evaluation: EvaluationSpec,
+    score_similarity: SimilaritySpec,
+    pairs: ScoredPairs,
+    scores: Mapping[str, npt.NDArray[np.float32]],
+) -> Columns:
+    """The STS rows of one evaluation: all pairs in each of the orders that `scores` has."""
+    num_rows = len(pairs) * len(scores)
+    return {
+        **_evaluated(checkpoint_hash, evaluation, num_rows),
+        "score_similarity": pa.repeat(score_similarity.name, num_rows),
+        "pair_id": [*pairs.ids] * len(scores),
+        "order": [order for order in scores for _ in pairs.ids],
+        "score": np.concatenate([score_P.astype(np.float64) for score_P in scores.values()]),
+        "gold": np.tile(pairs.gold.astype(np.float64), len(scores)),
+    }
+
+
+def _evaluated(checkpoint_hash: str, evaluation: EvaluationSpec, num_rows: int) -> Columns:
+    data = evaluation.data
+    return {
+        "checkpoint_hash": pa.repeat(checkpoint_hash, num_rows),
+        "data_set": pa.repeat(data.name, num_rows),
+        "data_hash": pa.repeat(data.content_hash, num_rows),
+        "split": pa.repeat(data.split, num_rows),
+    }
