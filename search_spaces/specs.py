@@ -153,8 +153,9 @@ class ValidationSpec:
 class Execution:
     """On what a trial or probe runs, and how it fits: no part of an identity.
 
-    `threads` and `device` are those of each of its `num_devices` processes. `chunk_size`: how many texts of a batch are
-    differentiated at a time (GradCache, arXiv 2101.06983); 'auto' holds as many as fit the memory, None all.
+    `threads` and `device` are those of each of its `num_devices` processes. `chunk_size`: the graphs of how many
+    texts of a batch are held at a time (GradCache, arXiv 2101.06983), at least one chunk's; 'auto' holds as many as fit
+    the memory, None all. It changes no bit of a training.
     """
 
     threads: int = 1
@@ -225,17 +226,63 @@ def _if_matched(scale: ScaleSpec | None) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReaderExecution:
+    """On what a reader runs: the trial's device, or the CPU where that has no room for it. No part of an identity."""
+
+    device: Literal["trial", "cpu"] = "trial"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReaderSpec:
+    """A language model that reads passages and writes an answer: an encoder with a decoder, or a causal one.
+
+    With `chat_template` the prompt is a user's message, put into the model's own form of a conversation.
+    """
+
+    weights: WeightsSpec
+    precision: Precision = "fp32"
+    chat_template: bool = False
+    execution: ReaderExecution = ReaderExecution()
+
+    @property
+    def name(self) -> str:
+        """A short name for people, without revision or folders: 'google/flan-t5-large'."""
+        scheme, _, location = self.weights.source.partition(":")
+        location = location.partition("@")[0] if scheme == "hf" else location.rstrip("/").rpartition("/")[2]
+        return "/".join(filter(None, (location, self.weights.gguf_file)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RagSpec:
+    """How questions are answered from what a checkpoint finds: its first `num_passages` passages, read by `reader`.
+
+    `prompt` holds {passages} and {question}. Where it is longer than `max_input_tokens` of the reader's tokens, the
+    longest passages are shortened. Decoding is greedy, of at most `max_new_tokens`, and the answer its first line.
+    """
+
+    reader: ReaderSpec
+    num_passages: int
+    prompt: str
+    max_input_tokens: int
+    max_new_tokens: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class EvaluationSpec:
     """One data set to evaluate every checkpoint of a sweep on.
 
     `score_similarities`: 'own' scores with the similarity of the checkpoint ('all' for untrained ones), 'all' with
-    every similarity of the catalogue that is not trained, and the checkpoint's own.
+    every similarity of the catalogue that is not trained, and the checkpoint's own. With `rag`, the questions that the
+    data set has answers to are also answered. With `keep_embeddings` they stay in the sweep folder, which is no part of
+    an identity.
     """
 
     data: DataSpec
     score_similarities: Literal["own", "all"] = "own"
     tier: Literal["full"] = "full"
     precision: Precision = "fp32"
+    rag: RagSpec | None = None
+    keep_embeddings: bool = False
 
 
 Spec = TypeVar("Spec", TrialSpec, ProbeSpec, EvaluationSpec)

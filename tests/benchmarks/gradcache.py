@@ -17,7 +17,7 @@ from tests.benchmarks.options import Options
 from tests.benchmarks.spread import Ratio, speedup
 
 SMALL, LARGE = 64, 512
-CHUNK_SIZE = 64  # texts
+CHUNK_SIZE = 2 * SMALL  # texts: as many as the small batch holds
 _SMALL_STEPS = LARGE // SMALL  # of as many pairs as one large step
 TIME_TARGET, MEMORY_TARGET = 1.3, 1.5
 _MIB = 2**20

@@ -16,7 +16,6 @@ from trainers.similarity import Gammas
 from trainers.threads import set_threads
 from trainers.training.accelerators import fresh_accelerator
 from trainers.training.batch_source import batches_of
-from trainers.training.chunks import ChunkSize
 from trainers.training.objectives import objective_of
 from trainers.training.resume import CheckpointPolicy
 from trainers.training.retriever import Retriever
@@ -42,8 +41,7 @@ def gradients(spec: TrialSpec, folder: Path) -> None:
     settings = spec.training
     accelerator = fresh_accelerator("cpu", settings.precision, num_devices=spec.execution.num_devices)
     retriever = Retriever(start_encoder(spec.encoder, spec.seed), Gammas.from_spec(spec.similarity))
-    size = ChunkSize(tokens=64)
-    batches = batches_of(spec.task, spec.training_data, settings, spec.seed, retriever.encoder, size)
+    batches = batches_of(spec.task, spec.training_data, settings, spec.seed, retriever.encoder, 64)
     optimizer = Recording(retriever)
     stepper = Stepper(
         accelerator,

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from trainers.init_regimes import start_encoder
-from trainers.training.chunks import Chunk, ChunkSize, make_batch, padded, share_of
+from trainers.training.chunks import Chunk, make_batch, padded, share_of
 
 
 def ids_of(lengths):
@@ -17,11 +17,10 @@ def encoder(request, tiny_bert, make_spec):
 
 def test_every_text_stands_in_one_chunk_with_its_tokens(encoder):
     queries, documents = ids_of([3, 9, 4, 1]), ids_of([30, 2, 8, 8, 40])
-    batch = make_batch(encoder, queries, documents, torch.empty(0), ChunkSize(tokens=33, texts=3))
+    batch = make_batch(encoder, queries, documents, torch.empty(0), chunk_tokens=33)
     seen = {}
     for chunk in batch.chunks:
         assert chunk.num_slots <= 33 or chunk.num_texts == 1
-        assert chunk.num_texts <= 3
         if encoder.spec.towers == "separate":
             assert {row < 4 for row in chunk.row_C.tolist()} == {chunk.side == "query"}
         for row, ids_T, mask_T in zip(chunk.row_C.tolist(), chunk.input_ids_CT, chunk.attention_mask_CT, strict=True):

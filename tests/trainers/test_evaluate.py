@@ -117,7 +117,7 @@ def per_query(checkpoint: Path, evaluation: EvaluationSpec, similarity: Similari
 
 
 def embedded(checkpoint: Path, evaluation: EvaluationSpec):
-    """(query ids, document ids, raw embeddings of both) of a data set, without anything of `trainers.evaluation.evaluate`."""
+    """(query ids, document ids, raw embeddings of both) of a data set, without anything of `evaluate`."""
     collection = data_sets.load(evaluation.data.entry)
     judged = set(collection.qrels["test"]["query_id"].to_pylist())
     queries = [row for row in collection.queries.to_pylist() if row["id"] in judged]

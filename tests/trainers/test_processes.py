@@ -118,7 +118,7 @@ def test_losses_and_gradients_are_those_of_one_process(spec, size, towers, tmp_p
 def test_a_training_in_two_processes_is_that_of_one(spec, tmp_path):
     """With a matched scale and validation; only the first process reports and writes."""
     changes = {"steps": 6, "validated": True, "scale": ScaleSpec(mode="matched", value=20.0)}
-    one = replace(spec(**changes), execution=Execution(chunk_size=3))
+    one = spec(**changes)
     two = spec(2, **changes)
     assert trial_id(one) == trial_id(two)
     alone = run_processes(one, tmp_path / "alone", "training")
@@ -126,13 +126,13 @@ def test_a_training_in_two_processes_is_that_of_one(spec, tmp_path):
     expected = json.loads((alone / "training-0.json").read_text())
     for rank, num_reports in ((0, 6), (1, 0)):
         seen = json.loads((together / f"training-{rank}.json").read_text())
-        assert seen["losses"] == pytest.approx(expected["losses"], rel=1e-4)
+        assert seen["losses"] == pytest.approx(expected["losses"], rel=1e-5)
         assert seen["scores"] == pytest.approx(expected["scores"], abs=1e-6)
         assert (seen["reports"], seen["best_step"]) == (num_reports, expected["best_step"])
     weights = [weights_of(one, folder / "sweep") for folder in (alone, together)]
     for name, weight in weights[0].items():
         # Attention does not depend on the bias of its keys: Adam turns the rounding of their gradient into steps.
-        assert name.endswith("key.bias") or torch.dist(weight, weights[1][name]) <= 2e-3 * weight.norm() + 1e-4, name
+        assert name.endswith("key.bias") or torch.dist(weight, weights[1][name]) <= 1e-4 * weight.norm() + 1e-5, name
     assert hash_of(one, alone / "sweep")
 
 

@@ -231,6 +231,31 @@ def test_time_policies():
     assert not CheckpointPolicy(every_steps=3).is_due(7, math.inf)
 
 
+def test_what_is_held_of_the_graphs_changes_no_bit(spec, tmp_path, monkeypatch):
+    """Whatever `chunk_size` says, and whatever memory is free, in another attempt too."""
+    monkeypatch.setattr("trainers.training.train.CHUNK_TOKENS", {"cpu": 32})  # several chunks of a tiny batch
+    trial = spec()
+    seen = {}
+    for chunk_size in (None, 1, 4, "auto"):
+        made = replace(trial, execution=Execution(chunk_size=chunk_size))
+        assert trial_id(made) == trial_id(trial)
+        seen[chunk_size] = train_here(made, tmp_path / str(chunk_size))
+    stop = tmp_path / "interrupted"
+    with monkeypatch.context() as patch:
+        patch.setattr("trainers.training.held_graphs.free_bytes", lambda device: 0)
+
+        def leave(report):
+            if report.numbers.step == 4:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            train_here(trial, stop, report=leave, policy=CheckpointPolicy(every_steps=1))
+    seen["resumed"] = train_here(trial, stop)
+    assert len({digest for _, digest in seen.values()}) == 1
+    histories = [reproducible(result.history) for result, _ in seen.values()]
+    assert all(history == histories[0] for history in histories)
+
+
 @pytest.mark.slow
 def test_a_compiled_training_is_the_plain_one(data, make_spec, tiny_bert, tmp_path):
     """Of a model without dropout, which a compiler draws in another order; to the rounding of fused kernels."""

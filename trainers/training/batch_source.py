@@ -14,7 +14,7 @@ from torch import Tensor
 from search_spaces.specs import DataSpec, Task, TrainingSettings
 from trainers.encoders.encoder import Encoder, Side
 from trainers.training.batches import false_negatives, plan_batches
-from trainers.training.chunks import Batch, ChunkSize, make_batch
+from trainers.training.chunks import Batch, make_batch
 from trainers.training.pairs import load_pairs
 from trainers.training.sts_pairs import SIDE, load_scored_pairs, plan_scored_batches
 from trainers.training.token_store import TokenisedTexts, tokenised
@@ -49,7 +49,7 @@ class BatchSource:
         query_texts: Sequence[str],
         document_texts: Sequence[str],
         planned: Callable[[int], Planned],
-        size: ChunkSize,
+        chunk_tokens: int,
         *,
         document_side: Side = "document",
         num_random_negatives: int | None = None,
@@ -59,7 +59,7 @@ class BatchSource:
         self.num_random_negatives = num_random_negatives
         self._encoder = encoder
         self._planned = planned
-        self._size = size
+        self._chunk_tokens = chunk_tokens
         self._queries: TokenisedTexts = tokenised(encoder, query_texts, "query")
         self._documents: TokenisedTexts = tokenised(encoder, document_texts, document_side)
         self.num_truncated_queries = self._queries.num_truncated
@@ -73,13 +73,13 @@ class BatchSource:
             [self._queries.ids(index) for index in planned.query_B.tolist()],
             [self._documents.ids(index) for index in planned.document_D.tolist()],
             planned.target,
-            self._size,
+            chunk_tokens=self._chunk_tokens,
             document_side=self.document_side,
         )
 
 
 def batches_of(
-    task: Task, data: DataSpec, settings: TrainingSettings, seed: int, encoder: Encoder, size: ChunkSize
+    task: Task, data: DataSpec, settings: TrainingSettings, seed: int, encoder: Encoder, chunk_tokens: int
 ) -> BatchSource:
     """The batches of a task's training.
 
@@ -88,11 +88,11 @@ def batches_of(
         ValueError: there are fewer different queries (or pairs) than a batch has.
     """
     source = _contrastive if task == "contrastive" else _scored
-    return source(data, settings, seed, encoder, size)
+    return source(data, settings, seed, encoder, chunk_tokens)
 
 
 def _contrastive(
-    data: DataSpec, settings: TrainingSettings, seed: int, encoder: Encoder, size: ChunkSize
+    data: DataSpec, settings: TrainingSettings, seed: int, encoder: Encoder, chunk_tokens: int
 ) -> BatchSource:
     pairs = load_pairs(data, hard_negatives=settings.hard_negatives)
     plan = plan_batches(
@@ -112,10 +112,12 @@ def _contrastive(
         )
 
     num_random = plan.num_random if settings.hard_negatives else None
-    return BatchSource(encoder, pairs.query_texts, pairs.document_texts, planned, size, num_random_negatives=num_random)
+    return BatchSource(
+        encoder, pairs.query_texts, pairs.document_texts, planned, chunk_tokens, num_random_negatives=num_random
+    )
 
 
-def _scored(data: DataSpec, settings: TrainingSettings, seed: int, encoder: Encoder, size: ChunkSize) -> BatchSource:
+def _scored(data: DataSpec, settings: TrainingSettings, seed: int, encoder: Encoder, chunk_tokens: int) -> BatchSource:
     pairs = load_scored_pairs(data)
     plan_SB = plan_scored_batches(pairs, global_batch=settings.global_batch, steps=settings.steps, seed=seed)
 
@@ -123,4 +125,4 @@ def _scored(data: DataSpec, settings: TrainingSettings, seed: int, encoder: Enco
         pair_B = plan_SB[place]
         return Planned(query_B=pair_B, document_D=pair_B, target=torch.from_numpy(pairs.gold[pair_B]))
 
-    return BatchSource(encoder, pairs.first_texts, pairs.second_texts, planned, size, document_side=SIDE)
+    return BatchSource(encoder, pairs.first_texts, pairs.second_texts, planned, chunk_tokens, document_side=SIDE)

@@ -6,7 +6,7 @@ that they do not depend on how many processes share it.
 Suffixes: N texts of a batch (its Q queries, then its D documents), C texts of a chunk, T tokens.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,7 +18,8 @@ from torch import Tensor
 from trainers.encoders.encode import batches_by_length
 from trainers.encoders.encoder import Encoder, Side
 
-# Tokens of a chunk, pads counted. A core is fastest where a layer's states stay in its cache.
+# Tokens of a chunk, pads counted. No setting, but part of what a training is, since dropout is drawn by chunk. A core is
+# fastest where a layer's states stay in its cache.
 CHUNK_TOKENS = {"cpu": 1024, "cuda": 8192}
 Ids = NDArray[np.int32]
 
@@ -63,16 +64,8 @@ class Batch:
 
     @property
     def padding_share(self) -> float:
-        """The share of pads among the tokens that are computed."""
+        """The share of pads where texts are laid out side by side: in attention alone where tokens are packed."""
         return 1 - self.num_tokens / sum(chunk.num_slots for chunk in self.chunks)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChunkSize:
-    """How large a chunk may be: tokens with pads, and texts (None: any number)."""
-
-    tokens: int
-    texts: int | None = None
 
 
 def make_batch(
@@ -80,11 +73,14 @@ def make_batch(
     queries: Sequence[Ids],
     documents: Sequence[Ids],
     target: Tensor,
-    size: ChunkSize,
     *,
+    chunk_tokens: int,
     document_side: Side = "document",
 ) -> Batch:
-    """The token ids of a batch's texts in chunks; both sides together where they share a tower."""
+    """The token ids of a batch's texts in chunks; both sides together where they share a tower.
+
+    A chunk has at most `chunk_tokens` tokens, pads counted; a longer text is one of its own.
+    """
     ids = [*queries, *documents]
     split: list[tuple[int, Side, int]] = [(0, "query", len(queries)), (len(queries), document_side, len(ids))]
     if encoder.tower_of("query") == encoder.tower_of(document_side):
@@ -93,7 +89,7 @@ def make_batch(
     chunks = [
         Chunk(side, *padded([ids[row] for row in rows_C.tolist()], pad_id), torch.from_numpy(rows_C))
         for first, side, end in split
-        for rows_C in _rows(ids, first, end, size)
+        for rows_C in _rows(ids, first, end, chunk_tokens)
     ]
     return Batch(
         chunks=chunks,
@@ -127,9 +123,6 @@ def padded(ids: Sequence[Ids], pad_id: int) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(input_ids_CT), torch.from_numpy(mask_CT.astype(np.int64))
 
 
-def _rows(ids: Sequence[Ids], first: int, end: int, size: ChunkSize) -> list[NDArray[np.int64]]:
-    found = []
-    for rows in batches_by_length([len(text_ids) for text_ids in ids[first:end]], size.tokens):
-        most = size.texts or len(rows)
-        found += [first + rows[start : start + most] for start in range(0, len(rows), most)]
-    return found
+def _rows(ids: Sequence[Ids], first: int, end: int, chunk_tokens: int) -> Iterator[NDArray[np.int64]]:
+    for rows in batches_by_length([len(text_ids) for text_ids in ids[first:end]], chunk_tokens):
+        yield first + rows

@@ -76,9 +76,9 @@ class EmbeddedChunks:
 
     def backward(self, gradient_NH: Tensor) -> None:
         """Add to the weights' gradients what follows from the loss's gradient at the embeddings."""
-        # Held graphs first, so that their memory is free before other chunks run again.
-        order = sorted(range(len(self._chunks)), key=lambda i: self._outputs[i] is None)
-        for i in order:
+        # From the last: graphs that are held are the last ones', so their memory is free before other chunks run again.
+        # One order whatever is held, since sums of gradients round by their order.
+        for i in reversed(range(len(self._chunks))):
             output_CH = self._outputs[i]
             if output_CH is None:
                 output_CH = self._run(self._chunks[i], self._seeds[i])

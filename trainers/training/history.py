@@ -18,9 +18,10 @@ class StepNumbers:
         effective_temperature: 1 / (scale * mean |q|^(1 - gamma_q)): under dnorm the query's norm acts in it.
         pairs_per_s: the global batch over the step's wall time, its batch made ready included.
         tokens_per_s: likewise of the tokens that are no pads.
-        padding_share: of the tokens computed, those that are pads.
+        padding_share: of the tokens laid out in chunks, those that are pads: packed, only attention computes them.
         peak_memory_bytes: of the training so far: the accelerator's, or on a CPU the process's; None where not told.
-        validation_score: mean nDCG@10 of the validation after this step, 0 to 1; None where there was none.
+        validation_score: mean nDCG@10 of the validation after this step, 0 to 1 (Spearman's correlation for `sts`, -1
+            to 1); None where there was none.
 
     Rates and memory alone differ between two runs of one trial (`MEASURED`).
     """

@@ -20,7 +20,7 @@ from trainers.randomness import seed_all
 from trainers.similarity import Gammas
 from trainers.training.accelerators import fresh_accelerator
 from trainers.training.batch_source import BatchSource, batches_of
-from trainers.training.chunks import CHUNK_TOKENS, ChunkSize
+from trainers.training.chunks import CHUNK_TOKENS
 from trainers.training.history import Report, StepReport
 from trainers.training.keeping import Keeper
 from trainers.training.matched_scale import with_divisor
@@ -117,9 +117,8 @@ def _build(spec: TrialSpec, store: Store, verify: Callable[[], None]) -> _Traini
     seed_all(recipe.seed)
     accelerator = fresh_accelerator(execution.device, settings.precision, num_devices=execution.num_devices)
     retriever = _starting_retriever(spec, recipe).to(accelerator.device)
-    texts_at_once = execution.chunk_size if isinstance(execution.chunk_size, int) else None
-    size = ChunkSize(tokens=CHUNK_TOKENS[accelerator.device.type], texts=texts_at_once)
-    batches = batches_of(spec.task, recipe.data, settings, recipe.seed, retriever.encoder, size)
+    chunk_tokens = CHUNK_TOKENS[accelerator.device.type]
+    batches = batches_of(spec.task, recipe.data, settings, recipe.seed, retriever.encoder, chunk_tokens)
     optimizer = make_optimizer(retriever, settings)
     keeper = Keeper(store=store, trial_id=identity_of(spec), retriever=retriever, optimizer=optimizer, verify=verify)
     # The divisor of a matched scale is the starting weights', so it is found before any checkpoint is loaded, or kept.

@@ -12,7 +12,7 @@ from search_spaces.specs import EvaluationSpec, Precision, Task, ValidationSpec
 from trainers.data_sets.collection import judged_queries
 from trainers.data_sets.cut import cut_collection
 from trainers.encoders.encode import encode
-from trainers.evaluation.evaluate import query_values, search_collection
+from trainers.evaluation.collection_search import query_values, search_collection
 from trainers.evaluation.judged_queries import load_evaluated, split_queries
 from trainers.similarity import pair_scores
 from trainers.training.processes import Processes
