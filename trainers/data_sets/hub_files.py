@@ -5,6 +5,7 @@ They are read as data: no loading script runs, and nothing but the files asked f
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from search_spaces.catalogue.data_sets import DataSet
-from search_spaces.catalogue.sources import parse_source
+from search_spaces.catalogue.sources import Source, parse_source
 from search_spaces.problems import InputError, Problem
 from trainers.data_sets.location import locate, stamp
+from trainers.hub import is_reachable
 
 _SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d{5})-of-(?P<total>\d{5})\.parquet")
 _ROWS_AT_ONCE = 1024
 
 
 def inputs_of(entry: DataSet, patterns: Sequence[str]) -> list[str]:
-    """The config, and a local folder's files with sizes and times of change; a hub data set is pinned already."""
+    """The config, and a local folder's files with sizes and times of change; a hub data set is pinned already.
+
+    Of one that is not, the commit that the cache has, which is fetched if there is none.
+    """
     config = [f"config {entry.config}"]
     if is_hub(entry):
-        return config
+        is_pinned = parse_source(entry.source).revision is not None
+        return config if is_pinned else [*config, f"commit {data_folder(entry, patterns).name}"]
     folder = locate(entry)
     return [*config, *(stamp(file) for pattern in patterns for file in sorted(folder.glob(pattern)))]
 
@@ -36,6 +42,11 @@ def data_folder(entry: DataSet, patterns: Sequence[str]) -> Path:
         InputError: neither the cache nor the hub has them, or there is no such folder.
     """
     return _fetched(entry, patterns) if is_hub(entry) else locate(entry)
+
+
+def at(entry: DataSet, source: str | None) -> DataSet:
+    """The entry as if its files lay at `source`, where there is one: parts of a collection may lie apart."""
+    return entry.model_copy(update={"source": source}) if source else entry
 
 
 def is_hub(entry: DataSet) -> bool:
@@ -103,8 +114,14 @@ def _fetched(entry: DataSet, patterns: Sequence[str]) -> Path:
 
     source = parse_source(entry.source)
     try:
+        if source.revision is None and (cached := cached_commit(source)):
+            source = replace(source, revision=cached)  # what is there once stays, though the hub's copy moves on
         folder = snapshot_download(
-            source.location, repo_type="dataset", revision=source.revision, allow_patterns=list(patterns)
+            source.location,
+            repo_type="dataset",
+            revision=source.revision,
+            allow_patterns=list(patterns),
+            local_files_only=not is_reachable(),
         )
     except IncompleteSnapshotError as error:
         raise problem(entry, f"its download was interrupted; {remedy(entry, patterns)}") from error
@@ -116,12 +133,23 @@ def _fetched(entry: DataSet, patterns: Sequence[str]) -> Path:
     return Path(folder)
 
 
+def cached_commit(source: Source) -> str | None:
+    """The commit of a hub data set that the local cache takes for its main branch, or None."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+    from huggingface_hub.file_download import repo_folder_name
+
+    folder = Path(HF_HUB_CACHE) / repo_folder_name(repo_id=source.location, repo_type="dataset")
+    commit = folder / "refs" / "main"
+    return commit.read_text().strip() if commit.is_file() else None
+
+
 def remedy(entry: DataSet, patterns: Sequence[str] = ()) -> str:
     """What to do to have the files."""
     source = parse_source(entry.source)
     if source.scheme != "hf":
         return "copy it again"
-    command = f"hf download --repo-type dataset {source.location} --revision {source.revision}"
+    revision = f" --revision {source.revision}" if source.revision else ""
+    command = f"hf download --repo-type dataset {source.location}{revision}"
     include = "".join(f" --include '{pattern}'" for pattern in patterns)
     return (
         f"run `{command}{include}` where the hub can be reached, or name a copy of its files with source: path:FOLDER"

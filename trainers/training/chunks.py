@@ -18,8 +18,8 @@ from torch import Tensor
 from trainers.encoders.encode import batches_by_length
 from trainers.encoders.encoder import Encoder, Side
 
-# Tokens of a chunk, pads counted. No setting, but part of what a training is, since dropout is drawn by chunk. A core is
-# fastest where a layer's states stay in its cache.
+# Tokens of a chunk, pads counted. No setting, but part of what a training is, since dropout is drawn by chunk.
+# A core is fastest where a layer's states stay in its cache.
 CHUNK_TOKENS = {"cpu": 1024, "cuda": 8192}
 Ids = NDArray[np.int32]
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from search_spaces.catalogue.sources import Source
+from trainers.hub import is_reachable
 
 _PATTERNS = ["*.safetensors", "*.json", "*.txt", "*.model"]
 _CODE = ["*.py"]
@@ -25,7 +26,14 @@ def fetched(source: Source, *, gguf_file: str | None, code: bool) -> Path:
 
     patterns = [gguf_file] if gguf_file else [*_PATTERNS, *(_CODE if code else [])]
     try:
-        return Path(snapshot_download(source.location, revision=source.revision, allow_patterns=patterns))
+        return Path(
+            snapshot_download(
+                source.location,
+                revision=source.revision,
+                allow_patterns=patterns,
+                local_files_only=not is_reachable(),
+            )
+        )
     except IncompleteSnapshotError as error:
         raise HubError(f"its download was interrupted; {fetching_command(source)} where it can be reached") from error
     except LocalEntryNotFoundError as error:
