@@ -16,7 +16,8 @@ demo: .venv/installed ## Run the demo sweep and print what it showed
 
 test: .venv/test-installed ## Run the whole test suite
 	$(BIN)/python -m pytest -n 2 -m "not slow"
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -n 2 -m slow --ignore tests/orchestrator
+	$(BIN)/python -m pytest -m slow tests/orchestrator
 
 check: .venv/test-installed ## Format, lint, types, layers, fast tests
 	$(BIN)/ruff format --check .

@@ -1,5 +1,6 @@
 """The folder for what can be rebuilt: converted weights, built collections, hashes of files."""
 
+import contextlib
 import os
 import tempfile
 from pathlib import Path
@@ -12,8 +13,15 @@ def cache_folder() -> Path:
 
 
 def remember(file: Path, text: str) -> None:
-    """Write a small file of the cache, whole or not at all."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as temporary:
-        temporary.write(text)
-    Path(temporary.name).replace(file)
+    """Write a small file of the cache, whole or not at all. Where the cache cannot be written, that is all right."""
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as temporary:
+            written = Path(temporary.name)
+            try:
+                temporary.write(text)
+                temporary.flush()
+                written.replace(file)
+            except OSError:  # a full disk must not be filled further by what did not fit
+                written.unlink()
+                raise

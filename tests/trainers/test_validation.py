@@ -100,7 +100,7 @@ def test_validation_changes_no_step(spec, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("killed", ["step 5", "step 7", "writing best/00000004", "writing last_checkpoint"])
+@pytest.mark.parametrize("killed", ["step 5", "step 7", "writing best/00000002", "writing last_checkpoint"])
 def test_a_killed_training_keeps_its_best_to_the_last_bit(spec, killed, tmp_path):
     trial = spec()
     undisturbed, digest = train_here(trial, tmp_path / "undisturbed")
@@ -109,6 +109,32 @@ def test_a_killed_training_keeps_its_best_to_the_last_bit(spec, killed, tmp_path
     assert resumed_digest == digest == hash_of(trial, tmp_path / "killed")
     assert reproducible(resumed.history) == reproducible(undisturbed.history)
     assert resumed.best_step == undisturbed.best_step
+
+
+def test_the_best_weights_are_of_the_attempt_that_the_history_is_of(spec, tmp_path):
+    trial = replace(spec(every_steps=2), training=replace(spec().training, steps=3))
+    one_by_one = replace(trial, execution=replace(trial.execution, chunk_size=1))  # draws dropout otherwise
+    assert trial_id(one_by_one) == trial_id(trial)
+    _, digest = train_here(trial, tmp_path / "alone")
+
+    def die(report):
+        if report.numbers.step == 2:  # its best weights are kept, and no training checkpoint
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_here(one_by_one, tmp_path / "taken over", report=die)
+    assert train_here(trial, tmp_path / "taken over")[1] == digest
+
+
+def test_a_split_without_a_relevant_document_is_refused_before_the_first_step(spec, tmp_path):
+    trial = spec()
+    folder = write_collection(tmp_path / "collection")
+    (folder / "qrels" / "dev.tsv").write_text("t0\td1\t0\n")
+    trial = replace(trial, validation=replace(trial.validation, data=data_spec(folder, "dev")))
+    seen = []
+    with pytest.raises(ValueError, match="split 'dev' of data set 'tiny' has no query with a relevant document"):
+        train_here(trial, tmp_path / "sweep", report=seen.append)
+    assert not seen
 
 
 def test_the_pool_is_cut_as_the_spec_says(spec, tmp_path, monkeypatch):

@@ -68,6 +68,13 @@ def test_the_hash_does_not_change_with_other_files(bert_copy):
     assert content_hash(local(bert_copy)) == before
 
 
+def test_a_hash_needs_no_cache_that_can_be_written(bert_copy, tmp_path, monkeypatch):
+    expected = content_hash(local(bert_copy))
+    (tmp_path / "no_folder").touch()
+    monkeypatch.setenv("DENSESWEEP_CACHE", str(tmp_path / "no_folder"))
+    assert content_hash(local(bert_copy)) == expected
+
+
 def test_a_file_of_the_same_size_written_again_is_hashed_again(bert_copy):
     before = content_hash(local(bert_copy))
     file = bert_copy / "model.safetensors"

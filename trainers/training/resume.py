@@ -167,6 +167,9 @@ def load_weights(folder: Path, retriever: Retriever) -> None:
 
 def write_best(store: Store, trial_id: str, retriever: Retriever, step: int) -> None:
     """Publish the weights after `step` as the best so far. Older ones stay until `remove_older_best`."""
+    # Of this step there may be those of an attempt that died before its next training checkpoint, perhaps under other
+    # threads or chunks: the best weights and the history that they are the best of come from one attempt.
+    store.delete(best_prefix(trial_id, step))
     store.put_folder(best_prefix(trial_id, step), lambda folder: save_weights(folder, retriever))
 
 

@@ -57,7 +57,7 @@ def ranking_score(spec: ValidationSpec, precision: Precision) -> Score:
 
     Raises:
         InputError: the data cannot be read, or its queries have more relevant documents than the pool may hold.
-        ValueError: its content is not what was planned.
+        ValueError: its content is not what was planned, or no query has a relevant document.
     """
     entry = spec.data.entry
     evaluation = EvaluationSpec(
@@ -71,6 +71,8 @@ def ranking_score(spec: ValidationSpec, precision: Precision) -> Score:
     )
     pool = cut_collection(judged, cut, threshold=entry.relevance_threshold)
     queries = split_queries(pool, spec.data.split, entry.exclusion)
+    if not queries.ids:
+        raise ValueError(f"split '{spec.data.split}' of data set '{entry.name}' has no query with a relevant document")
 
     def score(retriever: Retriever) -> float:
         gamma_d = retriever.gammas.values()[1].item()  # ranking depends on it alone
