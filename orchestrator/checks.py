@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from orchestrator.machine import available_cpus
 from search_spaces.problems import Problem
 from search_spaces.schema import ProbeBlock, ResourcesBlock, SweepFile
-from search_spaces.specs import DataSpec, EncoderSpec
+from search_spaces.specs import DataSpec, EncoderSpec, ValidationSpec
 from trainers.fisher.candidate_pools import pool_sizes
 from trainers.provenance import accelerators
 from trainers.training.hard_negatives import negatives_fault
 from trainers.training.pairs import PairCounts
+from trainers.training.validation_pool import num_relevant
 from trainers.weights.limits import Limits
 
 
@@ -90,14 +91,52 @@ def batch_problems(
             yield Problem(where=where, key=key, message=message)
 
 
+def empty_split_problems(scored: Iterable[DataSpec], where: str, *, key: str) -> Iterator[Problem]:
+    """Splits that no score can be taken of. Scored: the data that `key` asks for, with its counts."""
+    for data in scored:
+        if data.num_pairs == 0:
+            what = "scored pairs" if data.entry.is_scored else "query with a relevant document"
+            message = f"split '{data.split}' of data set '{data.name}' has no {what}"
+            yield Problem(where=where, key=key, message=message)
+
+
 def negative_problems(
     asked: Mapping[DataSpec, Iterable[int]], counts: Mapping[DataSpec, PairCounts], where: str
 ) -> Iterator[Problem]:
-    """Hard negatives that no query of the training data has so many of. Asked: of each data, how many of each query."""
+    """Hard negatives that no query of the training data has so many of, or that random documents cannot fill up.
+
+    Asked: of each data, how many of each query.
+    """
     for data, numbers in asked.items():
         for hard_negatives in numbers:
-            if fault := negatives_fault(counts[data].most_negatives, hard_negatives, f"'{data.name}'"):
+            found = counts[data]
+            if fault := negatives_fault(found.most_negatives, hard_negatives, f"'{data.name}'"):
                 yield Problem(where=where, key="training.hard_negatives", message=fault)
+            elif found.num_queries > 0 and found.fewest_irrelevant < hard_negatives:
+                fewest = f"a query of '{data.name}' has only {found.fewest_irrelevant} documents"
+                message = f"{hard_negatives}, but {fewest} of the training data that are not relevant to it"
+                yield Problem(where=where, key="training.hard_negatives", message=message)
+
+
+def candidate_problems(counts: Mapping[DataSpec, PairCounts], where: str, *, key: str) -> Iterator[Problem]:
+    """Training data of which no query can be held against anything but what is relevant to it: each loss would be 0."""
+    for data, found in counts.items():
+        if found.num_queries and found.num_without_candidates == found.num_queries:
+            same = f"every document of '{data.name}', split '{data.split}', is relevant to every query"
+            yield Problem(where=where, key=key, message=f"{same} (equal texts are one), so that there is no negative")
+
+
+def pool_problems(
+    validations: Iterable[ValidationSpec], data: Mapping[DataSpec, DataSpec], where: str
+) -> Iterator[Problem]:
+    """Pools of a validation that do not hold what is relevant to its queries."""
+    for validation in validations:
+        if validation.data not in data or validation.data.entry.is_scored or validation.num_documents is None:
+            continue
+        if (needed := num_relevant(validation)) > validation.num_documents:
+            of_queries = f"documents relevant to its queries of '{validation.data.name}'"
+            message = f"{validation.num_documents}, but there are {needed} {of_queries} (write as many, or more)"
+            yield Problem(where=where, key="validation.num_documents", message=message)
 
 
 def probe_problems(

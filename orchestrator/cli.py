@@ -106,6 +106,47 @@ def ui(sweep: SweepArgument, port: Annotated[int, typer.Option(help="Port on 127
     raise typer.Exit(serve_ui(store, port, _console()))
 
 
+DataArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NAME]...", help="Data sets, default groups, path:FOLDER, or a sweep file."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
+data = typer.Typer(no_args_is_help=True, help="What data sets there are, what of them is here, and if it is right.")
+app.add_typer(data, name="data")
+
+
+@data.command("list")
+def data_list(names: DataArgument = None, json: JsonOption = False) -> None:
+    """List data sets with their groups and sizes, and what of them is on this machine."""
+    from orchestrator.data_commands import list_data
+
+    list_data(names or (), as_json=json, console=_console())
+
+
+@data.command("describe")
+def data_describe(names: DataArgument = None, json: JsonOption = False) -> None:
+    """Show all that is known of data sets: source, licence, counts, measures, published figures."""
+    from orchestrator.data_commands import describe_data
+
+    describe_data(names or (), as_json=json, console=_console())
+
+
+@data.command("check")
+def data_check(names: DataArgument = None, json: JsonOption = False) -> None:
+    """Read data sets whole and check them; without names, all of the catalogue that are here."""
+    from orchestrator.data_commands import check_data
+
+    raise typer.Exit(check_data(names or (), as_json=json, console=_console()))
+
+
+@data.command("fetch")
+def data_fetch(names: DataArgument = None, json: JsonOption = False) -> None:
+    """Fetch what is missing and build it, before any GPU is held: nothing needs the hub afterwards."""
+    from orchestrator.data_commands import fetch_data
+
+    fetch_data(names or (), as_json=json, console=_console())
+
+
 def main() -> None:
     """The console script: problems of the input end with exit code 2 and one line each."""
     try:

@@ -34,6 +34,9 @@ def pair_notes(
         if found.num_contradicted:
             text = "hard negatives are left out, since their text is relevant to the query"
             yield f"{place}: {found.num_contradicted:,} {text}"
+        if alone := found.num_without_candidates:
+            what = f"every document is relevant to {alone:,} of {found.num_queries:,} queries"
+            yield f"{place}: {what}, which have no negative in any batch: their loss is always 0"
         for number in hard_negatives.get(data, ()):
             if short := found.num_short(number):
                 lacking = f"{short:,} of {found.num_queries:,} queries have fewer than {number} hard negatives"

@@ -4,18 +4,23 @@ Who holds what, so that nothing waits for ever: whoever holds CPUs or GPUs has a
 trial in one process, is started when its own are free. A trial in several holds none in Tune; its processes get theirs
 all at once, as one placement group, or wait for them with none in hand. `groups_at_once` keeps Tune from starting more
 of these than fit, and they have a turn of their own in Tune (`orchestrator.placing`), so they wait for probes alone.
+What the processes of a killed attempt held is given back while the sweep runs (`lost_devices_given_back`).
 """
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import ray
 from ray import tune
+from ray._private.state import state as ray_state
+from ray.core.generated.gcs_pb2 import PlacementGroupTableData
 from ray.exceptions import RayActorError
 from ray.train import FailureConfig, RunConfig, ScalingConfig, WorkerGroupError
 from ray.train.torch import TorchConfig, TorchTrainer
+from ray.util.placement_group import PlacementGroup, remove_placement_group
 from ray.util.queue import Empty, Queue
 
 from orchestrator.events import Ended
@@ -29,12 +34,13 @@ Message = dict[str, Any]
 Send = Callable[[Message], None]
 
 _TRAIN_SETTINGS = {
-    # Processes wait for their devices as long as probes may take; Train's 60 s would count as failures. Not for ever:
-    # where the Tune function of an attempt was killed, its placement group may stay behind.
-    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": str(6 * 3600),
+    # Processes wait for their devices as long as probes take: Train's 60 s would count as failures, and so would any
+    # other limit (this one is a year). What can never be met is refused before (`lacking`).
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": str(365 * 24 * 3600),
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # one process less for each trial: Tune tries again whatever is lost
 }
 _POLL_S = 0.5
+_GIVE_BACK_EVERY_S = 1.0
 
 
 class LostProcessError(RuntimeError):
@@ -49,6 +55,57 @@ def groups_at_once(num_cpus: float, num_gpus: float, resources: ResourcesBlock) 
     if resources.at_once:
         fits.append(resources.at_once)
     return max(1, int(min(fits)))
+
+
+def lacking(cluster: Mapping[str, float], resources: ResourcesBlock) -> str | None:
+    """Why a trial's devices can never be placed together on what Ray found, in one line; None where they can."""
+    for name, each in (("CPU", resources.cpus), ("GPU", resources.gpus)):
+        needed, found = resources.devices * each, cluster.get(name, 0)
+        if needed > found:
+            return f"{each:g} {name}s for each of the {resources.devices} devices are {needed:g}, but Ray has {found:g}"
+    return None
+
+
+@contextmanager
+def lost_devices_given_back() -> Iterator[None]:
+    """While the block runs, give back what killed attempts held: nobody else does, and their next would wait for ever.
+
+    Ray keeps an actor's placement group until the actor and also its job, which is the whole sweep, are gone. Train's
+    own remedy, a PlacementGroupCleaner, finds out by a dashboard that does not run here, and comes too late for a
+    group that still waited for its devices.
+    """
+    is_over = threading.Event()
+
+    def watch() -> None:
+        while not is_over.wait(_GIVE_BACK_EVERY_S):
+            give_back()
+
+    def give_back() -> None:
+        for placement_group in _orphans():
+            remove_placement_group(placement_group)
+
+    give_back()  # should another version of Ray not tell what is needed, it fails here, not in the thread
+
+    thread = threading.Thread(target=watch, name="lost devices", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def _orphans() -> list[PlacementGroup]:
+    """Placement groups of actors that are dead; those that no actor made, such as Tune's, are not among them."""
+    # Ray's public table of placement groups does not tell who made one.
+    table = ray_state._connect_and_get_accessor().get_placement_group_table()
+    return [
+        PlacementGroup(ray.PlacementGroupID(row.placement_group_id))
+        for row in map(PlacementGroupTableData.FromString, table)
+        if row.state != PlacementGroupTableData.REMOVED
+        and row.creator_actor_dead
+        and not ray.ActorID(row.creator_actor_id).is_nil()
+    ]
 
 
 def run_group(config: Mapping[str, Any], send: Send) -> None:

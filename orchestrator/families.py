@@ -13,7 +13,7 @@ from search_spaces.problems import InputError, Problem
 from search_spaces.schema import SweepFile
 from search_spaces.specs import WeightsSpec
 from trainers.encoders.checkpoint_settings import FoundSettings, found_settings
-from trainers.weights import pinned
+from trainers.weights import named_code, pinned
 
 _HELD = ("pooling", "append_eos", "query_prompt", "document_prompt")  # a length is the file's to choose
 _REQUIRED = ("pooling", "max_query_length", "max_document_length")
@@ -35,7 +35,8 @@ class CompletedFamilies:
 def complete_families(sweep: SweepFile, where: str) -> CompletedFamilies:
     """Read the checkpoints of the families that the sweep's cells use.
 
-    A checkpoint that is not there is passed over: to locate it is another step, with a message of its own.
+    A checkpoint that cannot be read is a problem, in the words of the step that locates it; nothing else is then said
+    of what its family lacks.
     """
     used = used_checkpoints(sweep)
     keys = {family: key for (family, _), key in used.items()}
@@ -46,9 +47,11 @@ def complete_families(sweep: SweepFile, where: str) -> CompletedFamilies:
     for name, key in keys.items():
         place, family = own[name] if name in own else (key, FAMILIES[name])
         roles = [role for role in ROLES if (name, role) in used]
-        found = _found(family, roles)
+        found, unread = _found(family, roles)
+        problems += [Problem(where=where, key=used[name, role], message=text) for role, text in unread]
         notices += [text for role in roles if role in found for text in _notices(family, role, found[role])]
         merged, faults = _completed(family, found)
+        faults = [] if unread else faults  # what lacks, and what contradicts, is known when it can be read
         problems += [Problem(where=where, key=f"{place}.{setting}", message=text) for setting, text in faults]
         completed[name] = (place, merged)
     families = tuple(completed[family.name][1] for family in sweep.families)
@@ -57,18 +60,22 @@ def complete_families(sweep: SweepFile, where: str) -> CompletedFamilies:
     )
 
 
-def _found(family: Family, used: list[Role]) -> dict[Role, FoundSettings]:
-    """What the used checkpoints say; the other one is asked only where they leave something open."""
+def _found(family: Family, used: list[Role]) -> tuple[dict[Role, FoundSettings], list[tuple[Role, str]]]:
+    """What the used checkpoints say, and (role, reason) of those that cannot be read.
+
+    The other one is asked only where they leave something open, and passed over where it cannot be read.
+    """
     found: dict[Role, FoundSettings] = {}
+    unread: list[tuple[Role, str]] = []
     for role in (*used, *(role for role in ROLES if role not in used)):
         checkpoint = family.checkpoint(role)
         if checkpoint is None or (role not in used and not _lacking(family, found)):
             continue
         try:
             found[role] = found_settings(_weights(checkpoint))
-        except InputError:
-            continue
-    return found
+        except InputError as error:
+            unread += [(role, str(fault)) for fault in error.problems if role in used]
+    return found, unread
 
 
 def _lacking(family: Family, found: Mapping[Role, FoundSettings]) -> list[str]:
@@ -109,8 +116,17 @@ def _notices(family: Family, role: Role, found: FoundSettings) -> Iterator[str]:
         yield f"{place} ends in a Normalize module, which is dropped: normalising is the similarity's part"
     if checkpoint.remote_code:
         yield f"{place} runs code of its own, as its remote_code says"
+    elif code := _named_code(checkpoint):
+        yield f"{place} names code of its own ({', '.join(code)}), which is not run: transformers reads it by its own"
     if (found_source := pinned(_weights(checkpoint)).source) != checkpoint.source:
         yield f"{place} pins no revision: {found_source} was found and is taken"
+
+
+def _named_code(checkpoint: Checkpoint) -> list[str]:
+    try:
+        return named_code(_weights(checkpoint))
+    except InputError:  # its folder is not whole, which another step says
+        return []
 
 
 def _checkpoint(family: Family, role: Role) -> Checkpoint:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from results import layout
-from results.asked import AskedRows, asked_evaluations, asked_norms
+from results.asked import AskedRows, asked_answers, asked_evaluations, asked_norms
 from results.layout import PlannedEvaluation, Status, SweepRecord
 from results.schemas import HISTORY, check_table
 from results.spearman import spearman
@@ -160,8 +160,11 @@ class Mirror:
             [row] = _table("trials", artifacts["trial.parquet"]).to_pylist()
             asked = [rows for rows in asked_evaluations(self._store, row) if self._store.exists(rows.key)]
             norms = [owned for owned in asked_norms(self._store, row) if self._store.exists(owned)]
-            artifacts.update({owned: self._store.read(owned) for owned in (*norms, *(rows.key for rows in asked))})
-            metrics = _headline(row, self._scores(spec, asked, artifacts), self._record.evaluations)
+            answers = [rows for rows in asked_answers(self._store, row) if self._store.exists(rows.key)]
+            keys = (*norms, *(rows.key for rows in (*asked, *answers)))
+            artifacts.update({owned: self._store.read(owned) for owned in keys})
+            scores = self._scores(spec, asked, artifacts)
+            metrics = _headline(row, scores, self._record.evaluations, self._answer_scores(spec, answers, artifacts))
         history = _table("history", artifacts["history.parquet"]).to_pylist() if "history.parquet" in artifacts else []
         return RunContent(
             key=key,
@@ -207,12 +210,25 @@ class Mirror:
         for rows in asked:
             data = rows.evaluation.data
             planned = planned_for.get((data.name, data.content_hash or "", data.split, rows.evaluation.tier))
-            if planned is None or rows.score_similarity != similarity:
+            if planned is None or not planned.groups or rows.score_similarity != similarity:
                 continue
             score = (_correlation if data.entry.is_scored else _mean)(files[rows.key], planned.main_measure)
             if score is not None:
                 scores[planned] = score
         return scores
+
+    def _answer_scores(
+        self, spec: TrialSpec, asked: Iterable[AskedRows], files: Mapping[str, bytes]
+    ) -> dict[str, float]:
+        """Exact match and F1 of a reader's answers, 0 to 1, as metrics, from rows in `files`."""
+        similarity = spec.similarity.name if spec.similarity else _UNTRAINED_SIMILARITY
+        means = {}
+        for rows in asked:
+            table = _table("qa", files[rows.key])
+            if rows.score_similarity == similarity and table.num_rows:
+                for name, column in (("EM", "exact_match"), ("F1", "f1")):
+                    means[metric_name(name, rows.evaluation.data.name)] = float(pc.mean(table.column(column)).as_py())
+        return means
 
 
 def _mean(data: bytes, measure: str) -> float | None:
@@ -234,15 +250,18 @@ def _table(name: str, data: bytes) -> Any:
 
 
 def _headline(
-    trial: Mapping[str, Any], scores: Mapping[PlannedEvaluation, float], planned: Sequence[PlannedEvaluation]
+    trial: Mapping[str, Any],
+    scores: Mapping[PlannedEvaluation, float],
+    planned: Sequence[PlannedEvaluation],
+    answers: Mapping[str, float],
 ) -> dict[str, float]:
-    """Facts, groups' means, then data sets, as many as `MAX_METRICS` leaves room for beside those of the steps."""
+    """Facts, groups' means, answers, data sets, as many as `MAX_METRICS` leaves room for beside those of the steps."""
     facts = {f"final/{name.removeprefix('final_')}": trial[name] for name in _TRIAL_FACTS if trial[name] is not None}
     single = {
         metric_name(evaluation.main_measure, _evaluation_name(evaluation, planned)): score
         for evaluation, score in sorted(scores.items(), key=lambda item: item[0].data_set)
     }
-    numbers = {**facts, **_group_means(scores, planned), **single}
+    numbers = {**facts, **_group_means(scores, planned), **answers, **single}
     room = MAX_METRICS - len(STEP_COLUMNS)
     return dict([(name, value) for name, value in numbers.items() if math.isfinite(value)][:room])
 

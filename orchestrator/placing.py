@@ -6,6 +6,7 @@ import re
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,12 +70,19 @@ def place(
         object_store_memory=_OBJECT_STORE_BYTES,
     )
     try:
-        probes = _Probes(work, listener, record_failure)
-        ended_early = _run_trials(work, listener, interrupt, record_failure)
-        probes.wait(interrupt)
+        with _lost_devices_given_back() if work.groups else nullcontext():
+            probes = _Probes(work, listener, record_failure)
+            ended_early = _run_trials(work, listener, interrupt, record_failure)
+            probes.wait(interrupt)
     finally:
         ray.shutdown()
     return ended_early
+
+
+def _lost_devices_given_back() -> AbstractContextManager[None]:
+    from orchestrator.devices import lost_devices_given_back
+
+    return lost_devices_given_back()
 
 
 def _run_trials(
@@ -84,10 +92,22 @@ def _run_trials(
     watcher = _Watcher(work, listener, record_failure)
     stop = _Stop(interrupt, watcher, work.resources.stop_after_failures)
     if work.groups:
-        _tune(work, work.groups, _groups(work), watcher, stop)
+        _run_groups(work, watcher, stop)
     if work.trials and not stop.stop_all():
         _tune(work, work.trials, _singles(work), watcher, stop)
     return stop.reason
+
+
+def _run_groups(work: Work, watcher: "_Watcher", stop: "_Stop") -> None:
+    from orchestrator.devices import groups_at_once, lacking
+
+    cluster = ray.cluster_resources()
+    if reason := lacking(cluster, work.resources):
+        for key in work.groups:
+            watcher.give_up(key, reason)
+        return
+    at_once = groups_at_once(cluster.get("CPU", 0), cluster.get("GPU", 0), work.resources)
+    _tune(work, work.groups, _groups(at_once), watcher, stop)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,11 +123,7 @@ def _singles(work: Work) -> _Turn:
     return _Turn(trainable=tune.with_resources(_trainable, request), config=TuneConfig(reuse_actors=True))
 
 
-def _groups(work: Work) -> _Turn:
-    from orchestrator.devices import groups_at_once
-
-    cluster = ray.cluster_resources()
-    at_once = groups_at_once(cluster.get("CPU", 0), cluster.get("GPU", 0), work.resources)
+def _groups(at_once: int) -> _Turn:
     # No CPU, and a byte of memory, since Tune knows no request of nothing.
     request = tune.PlacementGroupFactory([{"CPU": 0, "memory": 1}])
     return _Turn(
@@ -194,8 +210,11 @@ class _Watcher(Callback):
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Its worker died once too often."""
-        key = trial.config["trial_id"]
-        status = self._record_failure(key, self._reason(trial))
+        self.give_up(trial.config["trial_id"], self._reason(trial))
+
+    def give_up(self, key: str, reason: str) -> None:
+        """Record and tell that a trial failed which could not do so itself."""
+        status = self._record_failure(key, reason)
         self._count(status)
         self._listener(Ended(key=key, status=status))
 

@@ -7,14 +7,18 @@ from typing import Literal, TypeVar
 
 from orchestrator.checks import (
     batch_problems,
+    candidate_problems,
+    empty_split_problems,
     encoder_problems,
     machine_problems,
     measure_problems,
     negative_problems,
+    pool_problems,
     probe_problems,
 )
 from orchestrator.data_notes import collection_notes, pair_notes
 from orchestrator.families import complete_families
+from orchestrator.readers import with_reader
 from orchestrator.tracking_place import absolute_uri, tracking_problems
 from results.layout import (
     LeftOut,
@@ -40,6 +44,7 @@ from search_spaces.specs import DataSpec, EncoderSpec, ProbeSpec, TrialSpec, wit
 from trainers import data_sets, weights
 from trainers.evaluation.evaluations import missing_evaluations
 from trainers.training.pairs import pair_counts
+from trainers.weights.encoder_files import encoder_faults
 from trainers.weights.limits import limits
 
 TrialState = Literal["left", "started", "failed", "to evaluate", "finished"]
@@ -134,10 +139,16 @@ def resolve(path: Path) -> Resolved:
     num_queries = {spec: found.num_queries for spec, found in counts.items()}
     problems += batch_problems(asked.batches, {**_num_scored(asked.training, data), **num_queries}, where)
     problems += negative_problems(negatives, counts, where)
+    problems += candidate_problems(counts, where, key="axes.training_data")
+    validations = dict.fromkeys(t.validation for t in expansion.trials if t.validation) if expansion else ()
+    problems += pool_problems(validations, data, where)
+    for key, scored in (("validation.data", asked.validation), ("evaluation.groups", asked.evaluation)):
+        problems += empty_split_problems([data[spec] for spec in scored if spec in data], where, key=key)
     problems += probe_problems(sweep.probe, contrastive, num_queries, where)
+    evaluations = with_reader(expansion.evaluations if expansion else (), data, where, problems)
     if problems or expansion is None:
         raise InputError(dict.fromkeys(problems))
-    filled = _filled(expansion, encoders, data)
+    filled = _filled(replace(expansion, evaluations=evaluations), encoders, data)
     notices = (*families.notices, *collection_notes(data), *pair_notes(counts, negatives))
     return Resolved(sweep=sweep, where=where, expansion=filled, notices=notices)
 
@@ -236,6 +247,8 @@ def _planned_evaluation(evaluation: GroupedEvaluation) -> PlannedEvaluation:
         relevance_threshold=spec.data.entry.relevance_threshold,
         groups=evaluation.groups,
         in_domain=IN_DOMAIN in evaluation.groups,
+        reader=spec.rag.reader.name if spec.rag else None,
+        num_passages=spec.rag.num_passages if spec.rag else None,
     )
 
 
@@ -280,7 +293,9 @@ def _with_weights(encoder: EncoderSpec, where: str, key: str) -> EncoderSpec:
         found = limits(pinned, content_hash)
     except InputError as error:
         raise InputError(Problem(where=where, key=key, message=str(fault)) for fault in error.problems) from error
-    if problems := list(encoder_problems(encoder, found, where=where, key=key)):
+    faults = [f"{encoder.weights.source}: {fault}" for fault in encoder_faults(encoder, content_hash)]
+    problems = list(encoder_problems(encoder, found, where=where, key=key))
+    if problems := [*problems, *(Problem(where=where, key=key, message=fault) for fault in faults)]:
         raise InputError(problems)
     return replace(encoder, weights=replace(pinned, content_hash=content_hash))
 

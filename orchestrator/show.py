@@ -39,7 +39,7 @@ from search_spaces.problems import InputError, Problem, unknown_name
 if TYPE_CHECKING:
     from orchestrator.plan import Plan
 
-_AFTER_A_RUN = ("gains", "sts", "fisher_check")
+_AFTER_A_RUN = ("gains", "sts", "rag", "fisher_check")
 
 
 @dataclass(frozen=True, kw_only=True)

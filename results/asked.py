@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from results.layout import evaluations_from_bytes, evaluations_key, norm_rows, scored_rows
+from results.layout import answer_rows, evaluations_from_bytes, evaluations_key, norm_rows, scored_rows
 from results.store import Store
-from search_spaces.identity import encoding_id, evaluation_id
+from search_spaces.identity import answers_id, encoding_id, evaluation_id
 from search_spaces.scoring import score_similarities, trained_similarity
 from search_spaces.specs import EvaluationSpec, TrialSpec, from_json
 
@@ -30,6 +30,16 @@ def asked_evaluations(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedR
     for evaluation in _planned(store, trial):
         for similarity in score_similarities(own, evaluation):
             key = scored_rows(evaluation, evaluation_id(trial["checkpoint_hash"], evaluation, similarity))
+            yield AskedRows(evaluation=evaluation, score_similarity=similarity.name, key=key)
+
+
+def asked_answers(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedRows]:
+    """The answers that a reader must have given for a checkpoint; `trial` is its row of the schema TRIALS."""
+    spec = from_json(TrialSpec, trial["spec_json"])
+    own = trained_similarity(spec.similarity, trial["gamma_q"], trial["gamma_d"])
+    for evaluation in _planned(store, trial):
+        for similarity in score_similarities(own, evaluation) if evaluation.rag else ():
+            key = answer_rows(answers_id(trial["checkpoint_hash"], evaluation, similarity))
             yield AskedRows(evaluation=evaluation, score_similarity=similarity.name, key=key)
 
 

@@ -1,18 +1,25 @@
 """Collect a sweep folder: every row its record asks for joined with its cell, and what is missing, with the reason."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import polars as pl
 import pyarrow as pa
 
-from results.asked import asked_evaluations, asked_norms
+from results.asked import AskedRows, asked_answers, asked_evaluations, asked_norms
 from results.cells import cell_of
 from results.layout import PlannedTrial, SweepRecord, probe_rows, spec_key, trial_prefix, trial_rows
-from results.missing import Missing, missing_evaluations, missing_probes, missing_sts, missing_trials
+from results.missing import (
+    Missing,
+    missing_answers,
+    missing_evaluations,
+    missing_probes,
+    missing_sts,
+    missing_trials,
+)
 from results.rows import provenance_of, read_rows
-from results.schemas import CELL_COLUMNS, NORMS, PER_QUERY, PROBES, STS, TRIALS
+from results.schemas import CELL_COLUMNS, NORMS, PER_QUERY, PROBES, QA, STS, TRIALS
 from results.selection import ENCODER_COLUMNS, SETTING_COLUMNS, TRAINING_COLUMNS
 from results.softmax import SOFTMAX_COLUMNS
 from results.spearman import spearman
@@ -30,7 +37,7 @@ class _Stored:
     """Rows of one file; `title` says for people what they are of."""
 
     title: str
-    schema: Literal["per_query", "sts", "probes"]
+    schema: Literal["per_query", "sts", "qa", "probes"]
     table: pa.Table
 
 
@@ -45,8 +52,11 @@ class Collected:
             `measure` (the main one) and `score_similarity`. Trials without a checkpoint are in it where the folder has
             their spec.
         expected_sts: the same for data sets of scored pairs, which have no measure per query.
+        expected_answers: one row per trial, data set whose questions a reader answers and score similarity: as
+            `expected`, with `reader` and `num_passages` in place of `group` and `measure`.
         per_query: `trial_id`, the cell, `group`, the schema PER_QUERY and `is_main`, whether the measure is the data
             set's main one. A data set in two groups stands in both.
+        answers: `trial_id`, the cell and the schema QA, without checkpoint hash.
         correlations: of scored pairs, `trial_id`, the cell, `group`, and what `results.spearman` gives.
         probes: the schema PROBES.
         missing: what the sweep asked for and the folder does not have.
@@ -58,7 +68,9 @@ class Collected:
     trials: pl.DataFrame
     expected: pl.DataFrame
     expected_sts: pl.DataFrame
+    expected_answers: pl.DataFrame
     per_query: pl.DataFrame
+    answers: pl.DataFrame
     correlations: pl.DataFrame
     probes: pl.DataFrame
     missing: tuple[Missing, ...]
@@ -86,21 +98,27 @@ def collect(store: Store, record: SweepRecord) -> Collected:
     scored = _read_scored(store, trials).values()
     per_query = _per_query(record, trials, _concat(PER_QUERY, _tables(scored, "per_query")))
     correlations = _correlations(record, trials, _tables(scored, "sts"))
-    expected, expected_sts = _expected(record, _cells_of(trials))
-    planned, planned_sts = _expected(record, _planned_cells(store, not_trained))
+    answers = _answers(record, trials, _concat(QA, _tables(scored, "qa")))
+    cells, planned_cells = _cells_of(trials), _planned_cells(store, not_trained)
+    expected, expected_sts = _expected(record, cells)
+    planned, planned_sts = _expected(record, planned_cells)
+    expected_answers = _expected_answers(record, cells)
     return Collected(
         store=store,
         record=record,
         trials=trials,
         expected=pl.concat([expected, planned]),
         expected_sts=pl.concat([expected_sts, planned_sts]),
+        expected_answers=pl.concat([expected_answers, _expected_answers(record, planned_cells)]),
         per_query=per_query,
+        answers=answers,
         correlations=correlations,
         probes=_concat(PROBES, (stored.table for stored in probed.values())),
         missing=(
             *missing_trials(store, not_trained),
             *missing_evaluations(store, expected, per_query),
             *missing_sts(store, expected_sts, correlations),
+            *missing_answers(store, expected_answers, answers),
             *missing_probes(store, [p for p in record.probes if p not in probed]),
         ),
         warnings=tuple(mixed_versions(_made(trials, scored, probed.values()))),
@@ -162,16 +180,32 @@ def _planned_data(record: SweepRecord) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=dict.fromkeys([*_DATA_KEY, "measure", "group"], pl.String), orient="row")
 
 
-def _expected(record: SweepRecord, cells: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """What must be scored, on retrieval collections and on scored pairs.
+def _planned_questions(record: SweepRecord) -> pl.DataFrame:
+    """One row per data set whose questions a reader answers."""
+    names = [*_DATA_KEY, "reader"]
+    rows = [tuple(getattr(e, name) for name in (*names, "num_passages")) for e in record.evaluations if e.reader]
+    return pl.DataFrame(rows, schema={**dict.fromkeys(names, pl.String), "num_passages": pl.Int64}, orient="row")
+
+
+def _scored(cells: pl.DataFrame) -> pl.DataFrame:
+    """The cells with what each must be scored with.
 
     A trained checkpoint is scored with its own similarity, an untrained one with each that is not trained.
     """
     fixed = pl.DataFrame({"score_similarity": [s.name for s in SIMILARITIES.values() if not s.trained]})
     is_trained = pl.col("kind") == "train"
     own = cells.filter(is_trained).with_columns(score_similarity=pl.col("similarity"))
-    scored = pl.concat([own, cells.filter(~is_trained).join(fixed, how="cross")])
-    expected = scored.join(_planned_data(record).drop("tier"), how="cross")
+    return pl.concat([own, cells.filter(~is_trained).join(fixed, how="cross")])
+
+
+def _expected_answers(record: SweepRecord, cells: pl.DataFrame) -> pl.DataFrame:
+    """What must be answered."""
+    return _scored(cells).join(_planned_questions(record).drop("tier"), how="cross")
+
+
+def _expected(record: SweepRecord, cells: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """What must be scored, on retrieval collections and on scored pairs."""
+    expected = _scored(cells).join(_planned_data(record).drop("tier"), how="cross")
     of_pairs = pl.col("measure") == SPEARMAN
     return expected.filter(~of_pairs), expected.filter(of_pairs)
 
@@ -185,13 +219,19 @@ def _read_scored(store: Store, trials: pl.DataFrame) -> dict[str, _Stored]:
     """The evaluations that are there of those that the trials' checkpoints must have, by key."""
     found = {}
     for trial in trials.iter_rows(named=True):
-        for asked in asked_evaluations(store, trial):
+        for asked, schema in _asked(store, trial):
             # Two trials can have one checkpoint: the first names its rows.
             if asked.key not in found and store.exists(asked.key):
                 title = f"{trial['title']} on {asked.evaluation.data.name} scored with {asked.score_similarity}"
-                schema: Literal["per_query", "sts"] = "sts" if asked.evaluation.data.entry.is_scored else "per_query"
                 found[asked.key] = _Stored(title=title, schema=schema, table=read_rows(store, asked.key, schema))
     return found
+
+
+def _asked(store: Store, trial: Mapping[str, Any]) -> Iterator[tuple[AskedRows, Literal["per_query", "sts", "qa"]]]:
+    for asked in asked_evaluations(store, trial):
+        yield asked, "sts" if asked.evaluation.data.entry.is_scored else "per_query"
+    for asked in asked_answers(store, trial):
+        yield asked, "qa"
 
 
 def _tables(stored: Iterable[_Stored], schema: str) -> list[pa.Table]:
@@ -218,6 +258,12 @@ def _per_query(record: SweepRecord, trials: pl.DataFrame, rows: pl.DataFrame) ->
     joined = rows.join(planned, on=_DATA_KEY).join(cells, on="checkpoint_hash")
     is_main = (pl.col("measure") == pl.col("main_measure")).alias("is_main")
     return joined.select("trial_id", *CELL_COLUMNS, "group", *rows.columns, is_main)
+
+
+def _answers(record: SweepRecord, trials: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    cells = trials.select("trial_id", *CELL_COLUMNS, "checkpoint_hash")
+    joined = rows.join(_planned_questions(record).select(_DATA_KEY), on=_DATA_KEY).join(cells, on="checkpoint_hash")
+    return joined.select("trial_id", *CELL_COLUMNS, pl.col(rows.columns).exclude("checkpoint_hash"))
 
 
 def _correlations(record: SweepRecord, trials: pl.DataFrame, tables: Iterable[pa.Table]) -> pl.DataFrame:

@@ -10,6 +10,7 @@ from search_spaces.specs import EvaluationSpec
 
 SWEEP_FILE = "sweep.yaml"
 SWEEP_RECORD = "sweep.json"
+LAST_EMBEDDINGS = "queries"
 SWEEP_LOCK = "sweep"  # who holds it runs the sweep: the driver, or one trial alone, never both
 
 State = Literal["running", "finished", "failed"]
@@ -56,6 +57,8 @@ class PlannedEvaluation:
     relevance_threshold: int
     groups: tuple[str, ...]
     in_domain: bool
+    reader: str | None = None  # who answers its questions, and from how many passages
+    num_passages: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +148,21 @@ def norm_rows(encoding_id: str) -> str:
     return f"encodings/{encoding_id}/norms.parquet"
 
 
+def embedding_rows(encoding_id: str, part: str) -> str:
+    """A part of the kept embeddings of one encoding pass; LAST_EMBEDDINGS is written when all others are there."""
+    return f"encodings/{encoding_id}/embeddings/{part}.parquet"
+
+
+def embeddings_prefix(encoding_id: str) -> str:
+    """The folder of the kept embeddings of one encoding pass."""
+    return f"encodings/{encoding_id}/embeddings"
+
+
+def unfinished_prefix(checkpoint_hash: str) -> str:
+    """The folder of what is left of evaluations that were interrupted; it goes when they are done."""
+    return f"unfinished/{checkpoint_hash}"
+
+
 def per_query_rows(evaluation_id: str) -> str:
     """The per query rows of one evaluation."""
     return f"evaluations/{evaluation_id}/per_query.parquet"
@@ -153,6 +171,11 @@ def per_query_rows(evaluation_id: str) -> str:
 def sts_rows(evaluation_id: str) -> str:
     """The scored pairs of one evaluation."""
     return f"evaluations/{evaluation_id}/sts.parquet"
+
+
+def answer_rows(answers_id: str) -> str:
+    """The answers of a reader to the questions of one data set."""
+    return f"answers/{answers_id}/qa.parquet"
 
 
 def scored_rows(evaluation: EvaluationSpec, evaluation_id: str) -> str:

@@ -10,7 +10,7 @@ from results.layout import PlannedTrial, Status, from_bytes, probe_prefix, statu
 from results.scores import query_gaps
 from results.store import Store
 
-MissingKind = Literal["trial", "evaluation", "sts", "probe"]  # 'sts': an evaluation on scored pairs
+MissingKind = Literal["trial", "evaluation", "sts", "qa", "probe"]  # 'sts': on scored pairs; 'qa': a reader's answers
 _SCORED = ["trial_id", "data_set", "data_hash", "split", "score_similarity"]
 
 
@@ -60,6 +60,11 @@ def missing_sts(store: Store, expected: pl.DataFrame, correlations: pl.DataFrame
     yield from _absent(store, expected, correlations, "sts")
 
 
+def missing_answers(store: Store, expected: pl.DataFrame, answers: pl.DataFrame) -> Iterator[Missing]:
+    """Expected answers of a reader without rows; the frames are those of `results.collect.Collected`."""
+    yield from _absent(store, expected, answers, "qa")
+
+
 def _absent(store: Store, expected: pl.DataFrame, found: pl.DataFrame, kind: MissingKind) -> Iterator[Missing]:
     wanted = expected.unique(_SCORED, keep="first", maintain_order=True)
     absent = wanted.join(found.select(_SCORED).unique(), on=_SCORED, how="anti", maintain_order="left")
@@ -68,7 +73,8 @@ def _absent(store: Store, expected: pl.DataFrame, found: pl.DataFrame, kind: Mis
 
 
 def _evaluation(row: Mapping[str, Any], title: str, reason: str, kind: MissingKind) -> Missing:
-    what = f"{row['data_set']}/{row['split']} scored with {row['score_similarity']}"
+    answers = "answers to " if kind == "qa" else ""
+    what = f"{answers}{row['data_set']}/{row['split']} scored with {row['score_similarity']}"
     return Missing(kind=kind, trial_id=row["trial_id"], title=title, what=what, reason=reason)
 
 

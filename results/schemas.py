@@ -158,13 +158,16 @@ QA = _schema(
         _text("data_set"),
         _text("data_hash"),
         _text("split"),
+        _text("tier"),
         _text("score_similarity"),
         _text("reader"),
-        pa.field("num_passages", pa.int64(), nullable=False),
+        pa.field("num_passages", pa.int64(), nullable=False),  # asked for; fewer where the corpus has no more
         _text("query_id"),
+        pa.field("document_ids", pa.list_(pa.string()), nullable=False),  # the passages that were read, best first
+        pa.field("num_cut", pa.int64(), nullable=False),  # how many of them were shortened
         _text("prediction"),
-        _number("exact_match"),
-        _number("f1"),
+        _number("exact_match"),  # 0 or 1
+        _number("f1"),  # 0 to 1, never below exact_match
     ],
 )
 

@@ -11,19 +11,23 @@ from search_spaces.catalogue.init_regimes import INIT_REGIMES
 from search_spaces.catalogue.registry import Registry
 from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.problems import InputError, Problem
-from search_spaces.schema import FamilyChoice, ResourcesBlock, SweepFile, parse_scale
+from search_spaces.schema import FamilyChoice, RagBlock, ResourcesBlock, SweepFile, parse_scale
 from search_spaces.specs import (
     DataSpec,
     EncoderSpec,
     EvaluationSpec,
     Execution,
     ProbeSpec,
+    RagSpec,
+    ReaderExecution,
+    ReaderSpec,
     SimilaritySpec,
     TrainingSettings,
     TrialSpec,
     ValidationSpec,
     WeightsSpec,
 )
+from search_spaces.step_checks import step_problems
 from search_spaces.task_checks import task_problems
 
 _AXES = ("task", "training_data", "family", "similarity", "init_regime", "seed", "scale")
@@ -99,6 +103,7 @@ def expand(sweep: SweepFile, *, where: str) -> Expansion:
         *_untrainable(sweep, catalogue, where),
         *_unvalidatable(sweep, catalogue, where),
         *task_problems(_cells(sweep), sweep, catalogue.data_sets, where),
+        *step_problems(_cells(sweep), sweep, where),
     ]
     left_out = _left_out(sweep, catalogue, where)
     if sweep.missing_checkpoints == "refuse":
@@ -163,6 +168,16 @@ def named(sweep: SweepFile) -> Named:
     )
 
 
+def named_data(sweep: SweepFile) -> tuple[DataSpec, ...]:
+    """All data that a sweep file trains, validates and evaluates on, whether its cells can be expanded or not."""
+    catalogue = _catalogue(sweep)
+    references = _distinct(cell["training_data"] for cell in _cells(sweep))
+    training = [_data(reference, catalogue, role="train") for reference in references]
+    validated = [_validation(reference, sweep, catalogue) for reference in references]
+    evaluated = [evaluation.spec.data for evaluation in _evaluations(sweep, catalogue)]
+    return _distinct([*training, *(validation.data for validation in validated if validation), *evaluated])
+
+
 def used_checkpoints(sweep: SweepFile) -> Mapping[tuple[str, Role], str]:
     """Family and role of each checkpoint that a cell of the sweep file reads, with its key in the file."""
     catalogue = _catalogue(sweep)
@@ -175,7 +190,10 @@ def used_checkpoints(sweep: SweepFile) -> Mapping[tuple[str, Role], str]:
 
 
 def _catalogue(sweep: SweepFile) -> _Catalogue:
-    return _Catalogue(families=FAMILIES.extended(sweep.families), data_sets=DATA_SETS.extended(sweep.data_sets))
+    data_sets = Registry(
+        "data set", [entry.read_from(sweep.data_sources.get(name)) for name, entry in DATA_SETS.items()]
+    )
+    return _Catalogue(families=FAMILIES.extended(sweep.families), data_sets=data_sets.extended(sweep.data_sets))
 
 
 def _distinct(items: Any) -> tuple[Any, ...]:
@@ -383,10 +401,36 @@ def _evaluations(sweep: SweepFile, catalogue: _Catalogue) -> tuple[GroupedEvalua
     for group, references in sweep.evaluation.groups.items():
         for reference in references:
             groups_of.setdefault(_data(reference, catalogue, role="test"), []).append(group)
+    rag = sweep.evaluation.rag
+    read = tuple(_data(reference, catalogue, role="test") for reference in rag.data_sets) if rag else ()
+    for data in read:
+        groups_of.setdefault(data, [])  # a data set may be there for its questions alone
     return tuple(
         GroupedEvaluation(
-            spec=EvaluationSpec(data=data, score_similarities=sweep.evaluation.score_similarities),
+            spec=EvaluationSpec(
+                data=data,
+                score_similarities=sweep.evaluation.score_similarities,
+                rag=_rag(rag) if rag and data in read else None,
+                keep_embeddings=sweep.evaluation.keep_embeddings,
+            ),
             groups=_distinct(groups),
         )
         for data, groups in groups_of.items()
+    )
+
+
+def _rag(block: RagBlock) -> RagSpec:
+    reader = block.reader
+    weights = WeightsSpec(source=reader.source, gguf_file=reader.gguf_file, remote_code=reader.remote_code)
+    return RagSpec(
+        reader=ReaderSpec(
+            weights=weights,
+            precision=reader.precision,
+            chat_template=reader.chat_template,
+            execution=ReaderExecution(device=reader.device),
+        ),
+        num_passages=block.num_passages,
+        prompt=block.prompt,
+        max_input_tokens=block.max_input_tokens,
+        max_new_tokens=block.max_new_tokens,
     )

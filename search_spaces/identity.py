@@ -13,9 +13,11 @@ from typing import Any
 from search_spaces.specs import DataSpec, EvaluationSpec, ProbeSpec, SimilaritySpec, TrialSpec, WeightsSpec
 
 TRAINING_VERSION = 2  # raise by hand when the same spec no longer gives the same checkpoint
-EVALUATION_VERSION = 2  # raise by hand when the same checkpoint no longer gives the same rows
+EVALUATION_VERSION = 3  # raise by hand when the same checkpoint no longer gives the same rows
 PROBE_VERSION = 2  # the Fisher estimator's version
-_NOT_IDENTITY = frozenset({"execution"})
+READING_VERSION = 1  # raise by hand when the same passages no longer give the same answers or scores of them
+_NOT_IDENTITY = frozenset({"execution", "keep_embeddings"})
+_NOT_ENCODING = frozenset({"score_similarities", "rag"})  # what is done with embeddings changes none of them
 _DIGITS = 16
 
 
@@ -38,7 +40,7 @@ def encoding_id(checkpoint_hash: str, evaluation: EvaluationSpec) -> str:
 
     The checkpoint's hash covers its prompts, lengths and gammas.
     """
-    spec = {key: value for key, value in _canonical(evaluation).items() if key != "score_similarities"}
+    spec = {key: value for key, value in _canonical(evaluation).items() if key not in _NOT_ENCODING}
     return _digest({"evaluation_version": EVALUATION_VERSION, "checkpoint": checkpoint_hash, "spec": spec})
 
 
@@ -51,6 +53,23 @@ def evaluation_id(checkpoint_hash: str, evaluation: EvaluationSpec, score_simila
         "exclusion": entry.exclusion,
     }
     return _digest({"encoding": encoding_id(checkpoint_hash, evaluation), "scoring": scoring})
+
+
+def answers_id(checkpoint_hash: str, evaluation: EvaluationSpec, score_similarity: SimilaritySpec) -> str:
+    """The identity of one set of answers: an encoding ranked by one score similarity, and read as `rag` says.
+
+    Raises:
+        ValueError: the evaluation asks for no answers.
+    """
+    if evaluation.rag is None:
+        raise ValueError(f"'{evaluation.data.name}' is evaluated without a reader: it has no answers")
+    reading = {
+        "reading_version": READING_VERSION,
+        "similarity": _canonical(score_similarity),
+        "exclusion": evaluation.data.entry.exclusion,
+        "rag": _canonical(evaluation.rag),
+    }
+    return _digest({"encoding": encoding_id(checkpoint_hash, evaluation), "reading": reading})
 
 
 def _digest(value: Any) -> str:

@@ -91,10 +91,24 @@ def _declarations(raw: dict[str, Any], block: str) -> list[dict[str, Any]]:
     return [entry for entry in declared if isinstance(entry, dict)] if isinstance(declared, list) else []
 
 
-def _declared_names(raw: dict[str, Any]) -> dict[str, list[str]]:
+def _readers(raw: dict[str, Any]) -> list[dict[str, Any]]:
+    """The declared reader, if there is one."""
+    found: Any = raw
+    for key in ("evaluation", "rag", "reader"):
+        found = found.get(key) if isinstance(found, dict) else None
+    return [found] if isinstance(found, dict) else []
+
+
+def _declared_names(raw: dict[str, Any]) -> dict[str, Any]:
+    """What the schema must know of the file's own declarations: names, and by group those that stand in it."""
+    groups: dict[str, list[str]] = {}
+    for entry in _declarations(raw, "data_sets"):
+        for group in entry["groups"] if isinstance(entry.get("groups"), list) else []:
+            groups.setdefault(str(group), []).append(str(entry.get("name")))
     return {
         "family": [str(entry.get("name")) for entry in _declarations(raw, "families")],
         "data set": [str(entry.get("name")) for entry in _declarations(raw, "data_sets")],
+        "groups": groups,
     }
 
 
@@ -119,15 +133,19 @@ def _resolve_paths(raw: dict[str, Any], where: str, folder: Path) -> Iterator[Pr
         places += [
             (f"families[{i}].{key}", entry[key]) for key in ("retriever", "base") if isinstance(entry.get(key), dict)
         ]
-    for key, holder in places:
-        source = holder.get("source")
+    places += [("evaluation.rag.reader", reader) for reader in _readers(raw)]
+    fields = [(f"{key}.source", holder, "source") for key, holder in places]
+    if isinstance(sources := raw.get("data_sources"), dict):
+        fields += [(f"data_sources.{name}", sources, name) for name in sources]
+    for key, holder, field in fields:
+        source = holder.get(field)
         scheme, _, rest = source.partition(":") if isinstance(source, str) else ("", "", "")
         if scheme not in ("path", "trial") or not rest:
             continue
         location = (folder / Path(rest).expanduser()).resolve()
-        holder["source"] = f"{scheme}:{location}"
+        holder[field] = f"{scheme}:{location}"
         if scheme == "path" and not location.exists():  # a trial that is not there has more to say of its sweep
-            yield Problem(where=where, key=f"{key}.source", message=f"there is no file or folder {location}")
+            yield Problem(where=where, key=key, message=f"there is no file or folder {location}")
 
 
 def _as_problem(detail: ErrorDetails, where: str) -> Problem:

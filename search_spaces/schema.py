@@ -18,15 +18,18 @@ from pydantic import (
     field_validator,
 )
 
-from search_spaces.catalogue.data_sets import DATA_SETS, DataSet
-from search_spaces.catalogue.families import FAMILIES, Family
+from search_spaces.catalogue.data_sets import DATA_SETS, PARTS, DataSet
+from search_spaces.catalogue.families import FAMILIES, Family, SourceText, WeightsSourceText, checked_pinned
 from search_spaces.catalogue.init_regimes import INIT_REGIMES
 from search_spaces.catalogue.similarities import SIMILARITIES
+from search_spaces.groups import written_out
 from search_spaces.problems import unknown_name
-from search_spaces.specs import ScaleSpec, Task, Towers, TrainingSettings
+from search_spaces.specs import MAX_SEED, Precision, ScaleSpec, Task, Towers, TrainingSettings
 
 _SCALE = re.compile(r"(?P<mode>fixed|matched)\((?P<value>[0-9]+(\.[0-9]+)?)\)")
 _MATCHED = "matched(20)"  # the study's scale, where norms are divided out
+FLAN_T5_LARGE = "hf:google/flan-t5-large@0613663d0d48ea86ba8cb3d7a44f0f65dc596a2a"  # Apache-2.0; the study's reader
+PLACES = ("{passages}", "{question}")  # of a reader's prompt
 _SWEEP_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 Item = TypeVar("Item")
 
@@ -57,6 +60,13 @@ def _known(kind: str, names: tuple[str, ...]) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _catalogue_name(name: str) -> str:
+    if name not in DATA_SETS:
+        whole = f" (name its parts: {', '.join(PARTS[name])})" if name in PARTS else ""
+        raise ValueError(unknown_name("data set of the catalogue", name, list(DATA_SETS)) + whole)
+    return name
+
+
 def _scale(text: str) -> str:
     parse_scale(text)
     return text
@@ -66,6 +76,7 @@ SimilarityName = Annotated[str, _known("similarity", tuple(SIMILARITIES))]
 RegimeName = Annotated[str, _known("init regime", tuple(INIT_REGIMES))]
 FamilyName = Annotated[str, _known("family", tuple(FAMILIES))]
 DataSetRef = Annotated[str, _known("data set", tuple(DATA_SETS))]  # NAME or NAME/SPLIT
+DataSetName = Annotated[str, AfterValidator(_catalogue_name)]
 # Group names stand in paths, MLflow metrics and papers.
 GroupName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
 ScaleText = Annotated[str, AfterValidator(_scale)]
@@ -138,7 +149,7 @@ class Axes(Block):
     family: _axis(Annotated[FamilyChoice, BeforeValidator(_as_choice)])  # type: ignore[valid-type]
     similarity: _axis(SimilarityName)  # type: ignore[valid-type]
     init_regime: _axis(RegimeName)  # type: ignore[valid-type]
-    seed: _axis(Annotated[int, Field(ge=0)])  # type: ignore[valid-type]
+    seed: _axis(Annotated[int, Field(ge=0, le=MAX_SEED)])  # type: ignore[valid-type]
     scale: _axis(ScaleText)  # type: ignore[valid-type]
     hyperparameters: _HyperparameterAxes = {}
 
@@ -163,15 +174,67 @@ class ExcludeBlock(Block):
     seed: _axis(int) | None = None  # type: ignore[valid-type]
 
 
+class ReaderBlock(Block):
+    """The language model that answers questions from passages; see `ReaderSpec`.
+
+    A Hugging Face id with its revision, a `path:` or a `package:` source, as weights of families are.
+    """
+
+    source: WeightsSourceText = FLAN_T5_LARGE
+    gguf_file: str | None = None
+    remote_code: bool = False
+    precision: Precision = "fp32"
+    chat_template: bool = False
+    device: Literal["trial", "cpu"] = "trial"
+
+
+def _checked_prompt(prompt: str) -> str:
+    for place in PLACES:
+        if prompt.count(place) != 1:
+            stands = "stands twice or more" if place in prompt else "is missing"
+            raise ValueError(f"{place} {stands}: a prompt has {' and '.join(PLACES)}, once each")
+    return prompt
+
+
+class RagBlock(Block):
+    """Questions answered from what each checkpoint finds; see `RagSpec`. `data_sets` are NAME or NAME/SPLIT."""
+
+    data_sets: _axis(DataSetRef)  # type: ignore[valid-type]
+    reader: ReaderBlock = ReaderBlock()
+    num_passages: int = Field(default=5, gt=0, le=100)
+    prompt: Annotated[str, AfterValidator(_checked_prompt)] = (
+        "Answer the question in a few words, from these passages.\n\n{passages}\n\nQuestion: {question}\nAnswer:"
+    )
+    max_input_tokens: int = Field(default=1024, gt=0)
+    max_new_tokens: int = Field(default=32, gt=0)
+
+
+def _written_out(groups: Any, info: ValidationInfo) -> Any:
+    return written_out(groups, (info.context or {}).get("groups", {}))
+
+
+_Groups: Any = Annotated[
+    dict[GroupName, _axis(DataSetRef)],  # type: ignore[misc]
+    Field(min_length=1),
+    BeforeValidator(_written_out),
+]
+
+
 class EvaluationBlock(Block):
     """What every checkpoint is evaluated on: groups of data sets, each NAME or NAME/SPLIT.
 
+    A default group of the catalogue may stand without a list, as 'beir: all'; see `search_spaces.groups`.
+
     `primary_groups`: their unweighted mean decides which of qnorm and dnorm won (default: all but `in_domain`).
+    `rag`: on which of these data sets, or of others, questions are also answered.
+    `keep_embeddings`: keep them in the sweep folder, as unit directions in fp16 and norms; else only norms are kept.
     """
 
-    groups: dict[GroupName, _axis(DataSetRef)] = Field(min_length=1)  # type: ignore[valid-type]
+    groups: _Groups
     score_similarities: Literal["own", "all"] = "own"
+    rag: RagBlock | None = None
     primary_groups: tuple[str, ...] | None = None
+    keep_embeddings: bool = False
 
     @field_validator("primary_groups")
     @classmethod
@@ -214,7 +277,7 @@ class ResourcesBlock(Block):
     """
 
     cpus: int = Field(default=1, gt=0)
-    gpus: float = Field(default=0, ge=0)
+    gpus: float = Field(default=0, ge=0, allow_inf_nan=False)
     at_once: int | None = Field(default=None, gt=0)
     threads: int | None = Field(default=None, gt=0)
     retries: int = Field(default=1, ge=0)
@@ -228,7 +291,7 @@ class CheckpointsBlock(Block):
     """When a training writes a checkpoint to resume from: every so many steps, or seconds, whichever comes first."""
 
     every_steps: int | None = Field(default=None, gt=0)
-    every_s: float | None = Field(default=60.0, gt=0)
+    every_s: float | None = Field(default=60.0, gt=0, allow_inf_nan=False)
 
 
 class TrackingBlock(Block):
@@ -244,6 +307,7 @@ class SweepFile(Block):
     storage: str | None = None
     families: tuple[Family, ...] = ()
     data_sets: tuple[DataSet, ...] = ()
+    data_sources: dict[DataSetName, SourceText] = {}  # sets of the catalogue that are read from another place
     axes: Axes
     include: tuple[IncludeBlock, ...] = ()  # type: ignore[valid-type]
     exclude: tuple[ExcludeBlock, ...] = ()
@@ -256,6 +320,13 @@ class SweepFile(Block):
     resources: ResourcesBlock = ResourcesBlock()
     checkpoints: CheckpointsBlock = CheckpointsBlock()
     tracking: TrackingBlock = TrackingBlock()
+
+    @field_validator("data_sets")
+    @classmethod
+    def _are_pinned(cls, value: tuple[DataSet, ...]) -> tuple[DataSet, ...]:
+        for entry in value:
+            checked_pinned(entry.source)
+        return value
 
     @field_validator("name")
     @classmethod

@@ -4,13 +4,16 @@ A spec can be written to JSON and read back (`to_json`, `from_json`), so that a 
 """
 
 import json
+import math
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field, TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter
 
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.catalogue.families import Pooling
+
+MAX_SEED = 2**63 - 1  # of what is drawn by it, torch's generators take no more
 
 Task = Literal["contrastive", "sts"]
 Towers = Literal["shared", "separate"]
@@ -105,6 +108,18 @@ class DataSpec:
         return self.entry.name
 
 
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError(f"{value} is not a finite number")
+    return value
+
+
+def _finite_norm(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError(f"{value} is not a finite number (write a large one, such as 1e9, where nothing is to be cut)")
+    return value
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
     """Every hyperparameter of a training. Learning rates are peaks; lengths are in tokens, special ones counted.
@@ -122,15 +137,15 @@ class TrainingSettings:
     weight_decay: Annotated[float, Field(ge=0, lt=1)] = 0.01
     beta_1: Annotated[float, Field(ge=0, lt=1)] = 0.9
     beta_2: Annotated[float, Field(ge=0, lt=1)] = 0.98
-    epsilon: Annotated[float, Field(gt=0)] = 1e-8
+    epsilon: Annotated[float, Field(gt=0), AfterValidator(_finite)] = 1e-8
     warmup_steps: Annotated[int, Field(ge=0)] = 0
     schedule: Schedule = "cosine"
-    clip_norm: Annotated[float, Field(gt=0)] = 1.0
+    clip_norm: Annotated[float, Field(gt=0), AfterValidator(_finite_norm)] = 1.0
     precision: Precision = "fp32"
     hard_negatives: Annotated[int, Field(ge=0)] = 0
     loss_directions: LossDirections = "query_to_document"
     lora_rank: Annotated[int, Field(gt=0)] | None = None
-    lora_alpha: Annotated[float, Field(gt=0)] = 16.0
+    lora_alpha: Annotated[float, Field(gt=0), AfterValidator(_finite)] = 16.0
     lora_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
 

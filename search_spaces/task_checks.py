@@ -26,6 +26,7 @@ def task_problems(
         for key, message in _cell_faults(cell, sweep, data_sets):
             yield Problem(where=where, key=key, message=message)
     yield from _group_problems(sweep, data_sets, where)
+    yield from _rag_problems(sweep, data_sets, where)
 
 
 def _cell_faults(cell: _Cell, sweep: SweepFile, data_sets: Registry[DataSet]) -> Iterator[tuple[str, str]]:
@@ -92,3 +93,12 @@ def _group_problems(sweep: SweepFile, data_sets: Registry[DataSet], where: str) 
         elif True in kinds and group in (sweep.evaluation.primary_groups or ()):
             message = f"'{group}' holds scored pairs, and the primary groups are those of the retrieval tables"
             yield Problem(where=where, key="evaluation.primary_groups", message=message)
+
+
+def _rag_problems(sweep: SweepFile, data_sets: Registry[DataSet], where: str) -> Iterator[Problem]:
+    rag = sweep.evaluation.rag
+    for index, reference in enumerate(rag.data_sets if rag else ()):
+        name = reference.partition("/")[0]
+        if data_sets[name].is_scored:
+            message = f"data set '{name}' holds scored pairs of texts, and no questions with answers"
+            yield Problem(where=where, key=f"evaluation.rag.data_sets[{index}]", message=message)

@@ -18,7 +18,7 @@ from search_spaces.scoring import trained_similarity
 from search_spaces.specs import EvaluationSpec, TrialSpec, from_json, to_json
 from trainers.attempts import Attempt
 from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoint
-from trainers.evaluation.evaluate import evaluate
+from trainers.evaluation.evaluate import evaluate_all
 from trainers.evaluation.evaluations import missing_evaluations
 from trainers.init_regimes import start_encoder
 from trainers.memory import release_memory
@@ -182,10 +182,7 @@ def _evaluate_missing(spec: TrialSpec, evaluations: Sequence[EvaluationSpec], st
         return
     with store.get_folder(layout.checkpoint_prefix(key)) as folder:
         encoder = load_checkpoint(folder).encoder.to("cuda" if spec.execution.device == "gpu" else "cpu")
-        for evaluation, similarities in missing.items():
-            if similarities:
-                hooks.enter_phase(f"evaluating {evaluation.data.name}")
-                evaluate(folder, evaluation, similarities, store=store, encoder=encoder, verify=hooks.verify)
+        evaluate_all(folder, missing, store=store, encoder=encoder, verify=hooks.verify, say=hooks.enter_phase)
 
 
 if __name__ == "__main__":

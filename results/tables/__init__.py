@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from results.collect import Collected
 from results.layout import SweepRecord
-from results.tables import fisher_check, gains, missing, sts
+from results.tables import fisher_check, gains, missing, rag, sts
 from results.tables.table import Table, TableOptions
 from search_spaces.catalogue.data_sets import SPEARMAN
 from search_spaces.catalogue.registry import Registry
@@ -22,7 +22,11 @@ class TableBuilder:
 
 
 def _has_retrieval(record: SweepRecord) -> bool:
-    return any(evaluation.main_measure != SPEARMAN for evaluation in record.evaluations)
+    return any(evaluation.main_measure != SPEARMAN and evaluation.groups for evaluation in record.evaluations)
+
+
+def _has_questions(record: SweepRecord) -> bool:
+    return any(evaluation.reader is not None for evaluation in record.evaluations)
 
 
 def _has_pairs(record: SweepRecord) -> bool:
@@ -41,6 +45,9 @@ TABLES = Registry(
         ),
         TableBuilder(
             name="sts", summary="correlations of scored pairs, both ways round", build=sts.build, applies=_has_pairs
+        ),
+        TableBuilder(
+            name="rag", summary="a reader's answers from what was found", build=rag.build, applies=_has_questions
         ),
         TableBuilder(
             name="fisher_check",

@@ -21,12 +21,19 @@ def _checked_data_source(text: str) -> str:
     source = parse_source(text)
     if source.scheme == "trial":
         raise ValueError(f"'{text}' is a checkpoint, which holds no data")
-    if source.scheme == "hf" and source.revision is None:
-        raise ValueError(f"'{text}' is not pinned (write hf:{source.location}@ and the commit's 40 hex digits)")
     return str(source)
 
 
-SourceText = Annotated[str, AfterValidator(_checked_data_source)]
+def checked_pinned(text: str) -> str:
+    """The source, if it is no hub id without a revision. Raises ValueError."""
+    source = parse_source(text)
+    if source.scheme == "hf" and source.revision is None:
+        raise ValueError(f"'{text}' is not pinned (write hf:{source.location}@ and the commit's 40 hex digits)")
+    return text
+
+
+DataSourceText = Annotated[str, AfterValidator(_checked_data_source)]
+SourceText = Annotated[str, AfterValidator(_checked_data_source), AfterValidator(checked_pinned)]
 WeightsSourceText = Annotated[str, AfterValidator(_checked_source)]
 
 

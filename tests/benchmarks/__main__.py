@@ -10,7 +10,7 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import bench_search, data, gradcache, training
+from tests.benchmarks import bench_encode, bench_evaluation, bench_search, data, gradcache, training
 from tests.benchmarks.environment import environment
 from tests.benchmarks.options import Options
 
@@ -18,6 +18,8 @@ BENCHMARKS: Mapping[str, Callable[[Options], Iterator[Any]]] = {
     "training": training.run,
     "gradcache": gradcache.run,
     "search": bench_search.run,
+    "encode": bench_encode.run,
+    "evaluation": bench_evaluation.run,
 }
 
 

@@ -1,20 +1,18 @@
-"""Encoding against SentenceTransformer.encode, and the whole evaluation of scifact against mteb's: same model and texts.
+"""Encoding against SentenceTransformer.encode: same model, texts, precision and threads.
 
-Each side encodes the same texts, all-MiniLM-L6-v2 at 256 tokens, at the same precision on as many threads. The peer
-gets batches of 32 texts (its default), which it sorts by length, as this project does; no progress bars.
+The model is all-MiniLM-L6-v2 at 256 tokens. The peer makes batches of 32 texts (its default) and sorts by length, as
+this project does; it shows no progress bars. Models are loaded before the first unit is done.
 """
 
-import importlib.util
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.specs import EncoderSpec, Precision, WeightsSpec
 from tests.benchmarks.data import SHARED
 from tests.benchmarks.harness import Block, Contestant, Gate, in_turn
@@ -74,15 +72,14 @@ class Result:
         return f"{case}: {speed}  cpu x {self.cpu}  wall x {self.wall}  (target {TARGET}, goal {GOAL})"
 
 
-def run(options: Options) -> Iterator[Any]:
-    """Encoding of each collection at each precision, then the evaluation."""
+def run(options: Options) -> Iterator[Result | str]:
+    """The ratio for each collection at each precision."""
     for name in COLLECTIONS:
         if not (SHARED / name).is_dir():
             yield f"{name}: left out, there is no ../shared/data/{name} beside the repository"
             continue
         for precision in options.precisions:
             yield _against_sentence_transformers(name, precision, options)
-    yield from evaluation(options)
 
 
 def _against_sentence_transformers(name: str, precision: Precision, options: Options) -> Result:
@@ -91,7 +88,11 @@ def _against_sentence_transformers(name: str, precision: Precision, options: Opt
         file = Path(folder) / "texts.json"
         file.write_text(json.dumps(units_of(documents(name), num_units)))
         job = EncodeJob(texts=file, precision=precision, threads=options.threads)
-        blocks = _in_turn(job, encode_ours, encode_peer, options)
+        contestants = [
+            Contestant(name="ours", run=encode_ours, job=job, environment=job.environment),
+            Contestant(name="peer", run=encode_peer, job=job, environment=job.environment),
+        ]
+        blocks = in_turn(contestants, rounds=options.rounds, units={"ours": options.steps, "peer": options.steps})
     _check_equal(blocks["ours"], blocks["peer"], precision)
     ours, peer = blocks["ours"][1:], blocks["peer"][1:]
     num_documents = options.steps * _TEXTS_OF_A_UNIT
@@ -104,19 +105,6 @@ def _against_sentence_transformers(name: str, precision: Precision, options: Opt
         cpu=speedup(ours, peer, "cpu"),
         wall=speedup(ours, peer, "wall"),
     )
-
-
-def _in_turn(
-    job: EncodeJob,
-    ours: Callable[[EncodeJob, Gate], None],
-    peer: Callable[[EncodeJob, Gate], None],
-    options: Options,
-) -> dict[str, list[Block]]:
-    contestants = [
-        Contestant(name="ours", run=ours, job=job, environment=job.environment),
-        Contestant(name="peer", run=peer, job=job, environment=job.environment),
-    ]
-    return in_turn(contestants, rounds=options.rounds, units={"ours": options.steps, "peer": options.steps})
 
 
 def documents(name: str) -> list[str]:
@@ -154,7 +142,7 @@ def encode_peer(job: EncodeJob, gate: Gate) -> None:
     for texts in job.units():
         with torch.autocast("cpu", torch.bfloat16, enabled=job.precision == "bf16"):
             found = model.encode(list(texts), batch_size=PEER_BATCH, show_progress_bar=False)
-        gate.unit_done(_told(found / np.linalg.norm(found, axis=1, keepdims=True)))
+        gate.unit_done(_told(found))
 
 
 def minilm() -> EncoderSpec:

@@ -50,6 +50,16 @@ def test_a_missing_folder_of_weights_or_data(make_sweep):
     assert keys == ["data_sets[0].source", "families[0].retriever.source"]
 
 
+def test_splits_that_no_score_can_be_taken_of(make_sweep):
+    sweep = make_sweep(validation={"data": "zoo/dev", "every_steps": 2})
+    for split in ("dev", "test"):
+        (sweep.file.parent / "data" / "qrels" / f"{split}.tsv").write_text("qd0-0\td0-1\t0\n")
+    assert sorted(_refused(sweep)) == [
+        "error: sweep.yaml: evaluation.groups: split 'test' of data set 'zoo' has no query with a relevant document",
+        "error: sweep.yaml: validation.data: split 'dev' of data set 'zoo' has no query with a relevant document",
+    ]
+
+
 def test_judgements_outside_the_corpus(make_sweep):
     sweep = make_sweep()
     with (sweep.file.parent / "data" / "qrels" / "test.tsv").open("a") as file:

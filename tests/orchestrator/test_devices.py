@@ -22,9 +22,10 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from orchestrator.checks import machine_problems
-from orchestrator.devices import groups_at_once
+from orchestrator.devices import groups_at_once, lacking
+from orchestrator.interrupt import interruptible
 from orchestrator.machine import available_cpus
-from orchestrator.placing import Work
+from orchestrator.placing import Work, place
 from orchestrator.plan import make_plan, resolve
 from orchestrator.worker import join_placed_trial, record_end
 from results.layout import SWEEP_LOCK, Status, from_bytes, spec_key, status_key, trial_prefix
@@ -218,13 +219,28 @@ def test_a_trial_that_fails_on_all_its_devices_is_recorded_once(on_two):
     assert {status["state"] for status in statuses.values()} == {"finished"}
 
 
-def _kill_process(driver: subprocess.Popen, *, first: bool, owner: int) -> int | None:
-    """kill -9 the first process of the trial that runs, or another of them; its pid, or None while there is none."""
-    for process in psutil.Process(driver.pid).children(recursive=True):
-        if "RayTrainWorker" in " ".join(process.cmdline()) and (process.pid == owner) == first:
-            os.kill(process.pid, signal.SIGKILL)
-            return process.pid
-    return None
+TUNE_FUNCTION, TRAIN_CONTROLLER, FIRST_PROCESS, OTHER_PROCESS = (
+    "ImplicitFunc",
+    "TrainController",
+    "RayTrainWorker, the first",
+    "RayTrainWorker, the other",
+)
+
+
+def _kill(driver: subprocess.Popen, what: str, *, owner: int) -> None:
+    """kill -9 one of the processes that a trial on two devices has; `owner` is the first of the two that train it."""
+    name, _, which = what.partition(", the ")
+    [pid] = [
+        process.pid
+        for process in psutil.Process(driver.pid).children(recursive=True)
+        if f"ray::{name}" in " ".join(process.cmdline()) and (not which or (process.pid == owner) == (which == "first"))
+    ]
+    os.kill(pid, signal.SIGKILL)
+
+
+def _owner(folder: Path) -> int:
+    """The pid of a trial's first process."""
+    return int(json.loads((folder / "status.json").read_text())["owner"].rpartition(":")[2])
 
 
 def _last_step(folder: Path) -> int:
@@ -260,7 +276,7 @@ def test_killed_and_interrupted_under_ray_a_trial_gives_what_it_gives_alone(tmp_
 
         trial = wait_for(lambda _: (sweep.folder / "sweep.json").exists() and _trials(sweep)[LEARNABLE])
         wait_for(lambda _: _last_step(trial))
-        assert _kill_process(driver, first=False, owner=int(status()["owner"].rpartition(":")[2]))
+        _kill(driver, OTHER_PROCESS, owner=_owner(trial))
         killed_after = _last_step(trial)
         wait_for(lambda _: status()["attempt"] == 2 and _last_step(trial) > killed_after + 4)
         driver.send_signal(signal.SIGINT)
@@ -278,6 +294,86 @@ def test_killed_and_interrupted_under_ray_a_trial_gives_what_it_gives_alone(tmp_
     alone = tmp_path / "alone" / "trials" / trial.name
     assert _rows(alone, "history", "history") == _rows(trial, "history", "history")
     assert _checkpoint_hash(alone) == _checkpoint_hash(trial)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The trained trial of a sweep on two devices that nothing happened to."""
+    sweep = _sweep(tmp_path_factory.mktemp("undisturbed"), devices=2, steps=100)
+    done = _run(sweep)
+    assert done.returncode == 0, done.stdout + done.stderr + sweep.logs()
+    return _trials(sweep)[LEARNABLE]
+
+
+@pytest.mark.slow
+@needs_two_cpus
+@pytest.mark.parametrize("what", [TUNE_FUNCTION, TRAIN_CONTROLLER, FIRST_PROCESS])
+def test_whatever_is_killed_the_trial_gets_its_devices_again_and_gives_the_same(tmp_path, undisturbed, what):
+    sweep = _sweep(tmp_path, devices=2, steps=100)
+    with _driver(sweep) as driver:
+        trial = sweep.wait_for(
+            lambda _: (sweep.folder / "sweep.json").exists() and _trials(sweep)[LEARNABLE], deadline_s=DEADLINE_S
+        )
+        sweep.wait_for(lambda _: _last_step(trial), deadline_s=DEADLINE_S)
+        _kill(driver, what, owner=_owner(trial))
+        done = _ended(driver)
+    assert done.returncode == 0, done.stdout + done.stderr + sweep.logs()
+    assert "will be tried again" in done.stdout
+    assert sweep.statuses()[LEARNABLE]["attempt"] == 2
+    assert {status["state"] for status in sweep.statuses().values()} == {"finished"}
+    assert _rows(trial, "history", "history") == _rows(undisturbed, "history", "history")
+    assert _checkpoint_hash(trial) == _checkpoint_hash(undisturbed)
+
+
+@pytest.mark.slow
+@needs_two_cpus
+def test_when_no_try_is_left_the_devices_go_to_the_next_trial(tmp_path):
+    resources = {"devices": 2, "cpus": available_cpus() // 2, "threads": 1, "chunk_size": 4, "retries": 0}
+    sweep = _sweep(tmp_path, devices=2, steps=100, resources=resources)
+    with _driver(sweep) as driver:
+        trial = sweep.wait_for(
+            lambda _: (sweep.folder / "sweep.json").exists() and _trials(sweep)[LEARNABLE], deadline_s=DEADLINE_S
+        )
+        sweep.wait_for(lambda _: _last_step(trial), deadline_s=DEADLINE_S)
+        _kill(driver, TUNE_FUNCTION, owner=_owner(trial))
+        done = _ended(driver)
+    assert done.returncode == 1, done.stdout + done.stderr + sweep.logs()
+    states = {title: status["state"] for title, status in sweep.statuses().items()}
+    assert states.pop(LEARNABLE) == "failed"
+    assert set(states.values()) == {"finished"}
+
+
+@pytest.mark.slow
+def test_devices_that_ray_does_not_find_fail_the_trial_at_once():
+    resources = ResourcesBlock(devices=2, cpus=1)
+    work = Work(
+        store_uri="",
+        lock_token=1,
+        trials=(),
+        groups=("a",),
+        probes=(),
+        num_cpus=1,
+        resources=resources,
+        checkpoints=CheckpointsBlock(),
+    )
+    events: list[Any] = []
+    with interruptible(lambda: None) as interrupt:
+        place(work, events.append, interrupt, lambda key, reason: Status(state="failed", reason=reason, started_at=""))
+    [ended] = events
+    assert ended.key == "a"
+    assert ended.status.reason == "1 CPUs for each of the 2 devices are 2, but Ray has 1"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "resources", "expected"),
+    [
+        ({"CPU": 4.0, "GPU": 2.0}, {"devices": 2, "cpus": 2, "gpus": 1}, None),
+        ({"CPU": 4.0}, {"devices": 2, "cpus": 2, "gpus": 1}, "1 GPUs for each of the 2 devices are 2, but Ray has 0"),
+        ({"CPU": 4.0}, {"devices": 5, "cpus": 1}, "1 CPUs for each of the 5 devices are 5, but Ray has 4"),
+    ],
+)
+def test_what_can_never_be_placed_is_told(cluster, resources, expected):
+    assert lacking(cluster, ResourcesBlock(**resources)) == expected
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from results.layout import (
     PlannedTrial,
     Status,
     SweepRecord,
+    answer_rows,
     evaluations_key,
     evaluations_to_bytes,
     per_query_rows,
@@ -26,12 +27,14 @@ from results.rows import write_rows
 from results.store import Store
 from search_spaces.catalogue.data_sets import SPEARMAN, DataSet
 from search_spaces.catalogue.similarities import SIMILARITIES
-from search_spaces.identity import evaluation_id, probe_id, trial_id
+from search_spaces.identity import answers_id, evaluation_id, probe_id, trial_id
 from search_spaces.specs import (
     DataSpec,
     EncoderSpec,
     EvaluationSpec,
     ProbeSpec,
+    RagSpec,
+    ReaderSpec,
     ScaleSpec,
     SimilaritySpec,
     TrainingSettings,
@@ -127,10 +130,23 @@ def evaluation_spec(planned, *, measures=None, score_similarities="own"):
         measures = measures or (planned.main_measure, "R@100")
         entry = DataSet(name=planned.data_set, source=f"path:{planned.data_set}", measures=measures)
     data = DataSpec(entry=entry, split=planned.split, content_hash=planned.data_hash, num_pairs=100)
-    return EvaluationSpec(data=data, score_similarities=score_similarities)
+    rag = rag_spec(planned) if planned.reader else None
+    return EvaluationSpec(data=data, score_similarities=score_similarities, rag=rag)
 
 
-def evaluation(data_set, *groups, main_measure="nDCG@10", split="test"):
+def rag_spec(planned):
+    return RagSpec(
+        reader=ReaderSpec(
+            weights=WeightsSpec(source=f"path:{planned.reader}", content_hash=f"weights-of-{planned.reader}")
+        ),
+        num_passages=planned.num_passages,
+        prompt="{passages} {question}",
+        max_input_tokens=64,
+        max_new_tokens=8,
+    )
+
+
+def evaluation(data_set, *groups, main_measure="nDCG@10", split="test", reader=None, num_passages=None):
     return PlannedEvaluation(
         data_set=data_set,
         data_hash=f"hash-of-{data_set}-{split}",
@@ -140,6 +156,8 @@ def evaluation(data_set, *groups, main_measure="nDCG@10", split="test"):
         relevance_threshold=1,
         groups=groups,
         in_domain="in_domain" in groups,
+        reader=reader,
+        num_passages=num_passages,
     )
 
 
@@ -195,6 +213,9 @@ class SweepFolder:
                     continue
                 if planned.main_measure == SPEARMAN:
                     self.write_pairs(key, planned, scored_with, list(values), provenance_json=provenance)
+                elif planned.reader:
+                    self.write_answers(key, planned, scored_with, list(values), provenance_json=provenance)
+                    self.write_evaluation(key, planned, scored_with, [1.0], provenance_json=provenance)
                 else:
                     self.write_evaluation(key, planned, scored_with, list(values), provenance_json=provenance)
         return key
@@ -219,6 +240,31 @@ class SweepFolder:
         ]
         key = sts_rows(evaluation_id(checkpoint, evaluation_spec(planned), similarity_spec(scored_with)))
         write_rows(self.store, key, "sts", rows, provenance_json=provenance_json)
+
+    def write_answers(self, trial, planned, scored_with, values, *, provenance_json=None):
+        """Answers to questions q0, q1, ... with these F1, each from two passages, the first question's cut."""
+        checkpoint = f"checkpoint-{trial}"
+        rows = [
+            {
+                "checkpoint_hash": checkpoint,
+                "data_set": planned.data_set,
+                "data_hash": planned.data_hash,
+                "split": planned.split,
+                "tier": planned.tier,
+                "score_similarity": scored_with,
+                "reader": planned.reader,
+                "num_passages": planned.num_passages,
+                "query_id": f"q{index}",
+                "document_ids": ["d0", "d1"],
+                "num_cut": int(index == 0),
+                "prediction": "an answer",
+                "exact_match": float(f1 == 1),
+                "f1": float(f1),
+            }
+            for index, f1 in enumerate(values)
+        ]
+        key = answer_rows(answers_id(checkpoint, evaluation_spec(planned), similarity_spec(scored_with)))
+        write_rows(self.store, key, "qa", rows, provenance_json=provenance_json)
 
     def write_evaluation(self, trial, planned, scored_with, values, *, provenance_json=None):
         checkpoint = f"checkpoint-{trial}"
@@ -349,6 +395,18 @@ PAIRS = {
 }
 
 
+# F1 of three questions under each similarity, and of an untrained checkpoint.
+ANSWERS = {
+    "cosine": (1, 0.5, 0),
+    "dot": (1, 0, 0),
+    "qnorm": (1, 1, 0.25),
+    "dnorm": (0.5, 0.5, 0),
+    "learnable": (1, 1, 0.25),
+    "half": (1, 1, 0),
+}
+UNTRAINED_ANSWERS = (0.5, 0.25, 0)
+
+
 def softmax_of(similarity):
     """The columns of a trial."""
     shares, perplexities, deviations = SOFTMAX[similarity]
@@ -364,6 +422,8 @@ def two_queries(scores):
     def score(data_set, scored_with):
         if data_set == "stsb":
             return PAIRS[scored_with]
+        if data_set == "questions":
+            return ANSWERS[scored_with]
         value = scores[0] if data_set == "attack" else scores[1]
         return [value - 0.1, value + 0.1]
 
@@ -374,6 +434,8 @@ def untrained_queries(scores):
     def score(data_set, scored_with):
         if data_set == "stsb":
             return PAIRS["dot"]
+        if data_set == "questions":
+            return UNTRAINED_ANSWERS
         less = 0.05 if SIMILARITIES[scored_with].gamma_d == 0 else 0.0
         return [value - less for value in two_queries(scores)(data_set, scored_with)]
 
@@ -383,7 +445,9 @@ def untrained_queries(scores):
 def small_sweep(store):
     """Three regimes, one seed: fine-tuned and random with all sides, from_base with cosine and qnorm only."""
     retrieval = (evaluation("attack", "in_domain"), evaluation("pydoc_small", "out_of_domain"))
-    folder = SweepFolder(store=store, evaluations=(*retrieval, evaluation("stsb", "sts", main_measure=SPEARMAN)))
+    questions = evaluation("questions", reader="tiny-reader", num_passages=2)
+    pairs = evaluation("stsb", "sts", main_measure=SPEARMAN)
+    folder = SweepFolder(store=store, evaluations=(*retrieval, pairs, questions))
     for similarity, scores in FINETUNE.items():
         folder.add_trial(trained(similarity), two_queries(scores), **softmax_of(similarity))
     for similarity, scores in RANDOM.items():

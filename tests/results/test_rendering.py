@@ -59,7 +59,7 @@ def table_of(rows, **changes):
 
 
 @pytest.mark.parametrize("format_name", FORMATS)
-@pytest.mark.parametrize("name", ["gains", "sts", "fisher_check", "missing"])
+@pytest.mark.parametrize("name", ["gains", "sts", "rag", "fisher_check", "missing"])
 def test_golden_files(small, name, format_name):
     """To accept a wanted change, write the new text into tests/results/golden/."""
     for file_name, text in export(TABLES[name].build(small, TableOptions()), format_name).items():
@@ -152,7 +152,7 @@ def test_markdown_rows_have_one_width(small):
     assert len({len(line) for line in text.splitlines() if line.startswith("|")}) == 1
 
 
-@pytest.mark.parametrize("name", ["gains", "sts", "fisher_check", "missing"])
+@pytest.mark.parametrize("name", ["gains", "sts", "rag", "fisher_check", "missing"])
 def test_terminal_shows_every_row(small, name):
     table = TABLES[name].build(small, TableOptions())
     console = Console(width=200, record=True, file=io.StringIO())
@@ -189,7 +189,7 @@ needs_latex = pytest.mark.skipif(ENGINE is None, reason="no LaTeX engine (pdflat
 
 
 @needs_latex
-@pytest.mark.parametrize("name", ["gains", "sts", "fisher_check", "missing"])
+@pytest.mark.parametrize("name", ["gains", "sts", "rag", "fisher_check", "missing"])
 def test_latex_compiles_alone(small, tmp_path, name):
     log = compiled(tmp_path, export(TABLES[name].build(small, TableOptions()), "latex")[f"{name}_document.tex"])
     assert "Overfull" not in log

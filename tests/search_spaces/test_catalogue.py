@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from search_spaces.catalogue.data_sets import DATA_SETS, DataSet
+from search_spaces.catalogue.data_sets import DATA_SETS
 from search_spaces.catalogue.families import FAMILIES, Checkpoint, Family, Pooling
 from search_spaces.catalogue.init_regimes import INIT_REGIMES
 from search_spaces.catalogue.registry import Registry, UnknownNameError
@@ -142,9 +142,10 @@ def test_sources_are_printed_as_they_are_read():
     ("source", "message"),
     [("hf:org/name@unpinned", "is not pinned"), (f"trial:sweeps/demo/{'a1' * 8}", "a checkpoint, which holds no data")],
 )
-def test_data_is_pinned_and_no_checkpoint(source, message):
-    with pytest.raises(ValueError, match=message):
-        DataSet(name="x", source=source)
+def test_data_of_a_sweep_file_is_pinned_and_no_checkpoint(source, message, parse, raw):
+    raw["data_sets"] = [{"name": "x", "source": source}]
+    with pytest.raises(InputError, match=message):
+        parse(raw)
 
 
 def test_a_family_without_checkpoint_is_refused():

@@ -1,5 +1,7 @@
 """Encoding: the batch a text is in changes nothing but the last digits, and the same call gives the same bits."""
 
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 import torch
 
 from trainers.encoders.checkpoints import save_checkpoint
-from trainers.encoders.encode import batches_by_length, beginning, encode, token_ids
+from trainers.encoders.encode import batches_by_length, beginning, encode, encode_shards, one_ahead, token_ids
 from trainers.init_regimes import start_encoder
 
 WORDS = ["scheduled", "tasks", "run", "a", "script", "at", "logon", "and", "base64", "encodes", "all", "traffic"]
@@ -90,6 +92,57 @@ def test_progress_counts_every_text_once(make_spec, tiny_bert) -> None:
     )
     assert sum(done) == 33
     assert len(done) > 5
+
+
+def test_progress_goes_by_tokens_so_that_the_speed_in_texts_is_even(make_spec, tiny_bert) -> None:
+    encoder = start_encoder(make_spec(tiny_bert), None)
+    done: list[int] = []
+    texts = ["at logon " * 25] * 10 + ["at"] * 90
+    long_tokens, tokens = (
+        sum(len(ids) for ids in token_ids(encoder, some, "document")) for some in (texts[:10], texts)
+    )
+    encode(encoder, texts, "document", batch_tokens=64, progress=done.append)
+    assert sum(done[:10]) == 100 * long_tokens // tokens > 50  # one long text a batch, and they come first
+    assert sum(done) == 100
+
+
+def test_shards_are_encoded_as_if_each_were_alone(make_spec, tiny_bert) -> None:
+    encoder, texts = start_encoder(make_spec(tiny_bert), None), make_texts(40)
+    shards = [texts[:25], [], texts[25:26], texts[26:]]
+    found = list(encode_shards(encoder, iter(shards), "document"))
+    for vectors, shard in zip(found, shards, strict=True):
+        np.testing.assert_array_equal(vectors, encode(encoder, shard, "document"))
+
+
+def test_one_item_is_made_ahead_and_no_more() -> None:
+    made: list[int] = []
+    third = threading.Event()
+
+    def items() -> Iterator[int]:
+        for number in range(5):
+            made.append(number)
+            if number == 2:
+                third.set()
+            yield number
+
+    found = one_ahead(items())
+    assert next(found) == 0
+    assert next(found) == 1
+    assert third.wait(10)  # while the caller has the second one
+    assert made == [0, 1, 2]
+    assert list(found) == [2, 3, 4]
+    assert list(one_ahead([])) == []
+
+
+def test_what_goes_wrong_ahead_is_raised_where_the_item_would_be() -> None:
+    def items() -> Iterator[int]:
+        yield 1
+        raise ValueError("unreadable")
+
+    found = one_ahead(items())
+    assert next(found) == 1
+    with pytest.raises(ValueError, match="unreadable"):
+        next(found)
 
 
 def test_no_texts(make_spec, tiny_bert) -> None:

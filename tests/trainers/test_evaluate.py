@@ -23,7 +23,7 @@ from search_spaces.specs import DataSpec, EvaluationSpec, ScaleSpec, SimilarityS
 from trainers import data_sets
 from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoint
 from trainers.encoders.encode import encode
-from trainers.evaluation import evaluate as evaluate_module
+from trainers.evaluation import corpus_pass
 from trainers.evaluation.evaluate import evaluate
 from trainers.evaluation.evaluations import missing_evaluations
 from trainers.evaluation.judged_queries import split_queries
@@ -288,8 +288,8 @@ def test_which_similarities_score_which_checkpoint() -> None:
 
 def test_blocks_of_the_corpus_change_nothing(beir, checkpoints, tmp_path, monkeypatch) -> None:
     evaluation, values = evaluation_of(beir, exclusion="excluded_ids"), []
-    for rows in (evaluate_module.BLOCK_DOCUMENTS, 7):
-        monkeypatch.setattr(evaluate_module, "BLOCK_DOCUMENTS", rows)
+    for rows in (corpus_pass.BLOCK_DOCUMENTS, 7):
+        monkeypatch.setattr(corpus_pass, "BLOCK_DOCUMENTS", rows)
         store = open_store(str(tmp_path / str(rows)))
         run(checkpoints["learned"], evaluation, store)
         values.append([row["value"] for s in FIXED for row in per_query(checkpoints["learned"], evaluation, s, store)])
@@ -335,7 +335,8 @@ def test_split_queries_are_the_judged_ones(beir) -> None:
 
 def test_planning_needs_no_torch() -> None:
     code = (
-        "import sys; from trainers import evaluations, judged_queries, evaluation_rows, measures; print(*sys.modules)"
+        "import sys; from trainers.evaluation import evaluations, judged_queries, evaluation_rows, measures, "
+        "shared_texts, text_hashes; print(*sys.modules)"
     )
     modules = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert "trainers.evaluation.evaluations" in modules

@@ -21,6 +21,7 @@ from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint, save
 from trainers.evaluation.evaluate import evaluate
 from trainers.evaluation.evaluate_sts import embed_pairs
 from trainers.evaluation.evaluations import missing_evaluations
+from trainers.evaluation.kept_embeddings import kept_parts
 from trainers.init_regimes import start_encoder
 from trainers.training.resume import CheckpointPolicy
 from trainers.training.sts_pairs import scored_pairs
@@ -99,6 +100,21 @@ def test_rows_are_both_orders_under_every_similarity_and_nothing_is_missing_afte
                 size = np.linalg.norm(query) ** similarity.gamma_q * np.linalg.norm(document) ** similarity.gamma_d
                 expected = (query @ document / size, gold / 5)
                 assert found[ids[first, second], order] == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+def test_embeddings_are_kept_where_that_is_asked_for(tmp_path, entry, checkpoint):
+    store, key = open_store(str(tmp_path / "sweep")), checkpoint_hash(checkpoint)
+    evaluation = EvaluationSpec(data=data_of(entry, "test"), keep_embeddings=True)
+    evaluate(checkpoint, evaluation, FIXED[:1], store=store)
+    assert FIXED[0] not in missing_evaluations(key, None, evaluation, store)
+    encoder = load_checkpoint(checkpoint).encoder
+    texts = {pair: {"query": first, "document": second} for pair, first, second in ids_of(entry)}
+    for side in ("query", "document"):
+        [part] = kept_parts(store, encoding_id(key, evaluation), side)
+        assert sorted(part.ids) == sorted(texts)
+        for pair, direction, norm in zip(part.ids, part.direction_DH, part.norm_D, strict=True):
+            expected = oracle(encoder, texts[pair][side])
+            np.testing.assert_allclose(direction.astype(float) * norm, expected, atol=2e-3 * np.abs(expected).max())
 
 
 def ids_of(entry):

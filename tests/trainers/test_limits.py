@@ -99,7 +99,7 @@ def test_an_encoder_takes_texts_up_to_that_length_and_no_longer(tiny_roberta, ma
     assert max(map(len, ids)) == 18
     assert encoder(*encoder.pad(ids), "document").isfinite().all()
     longer = make_spec(tiny_roberta, pooling="mean", append_eos=False, max_query_length=18, max_document_length=19)
-    with pytest.raises(InputError, match="max_document_length is 19; it must be 3 to 18 tokens"):
+    with pytest.raises(InputError, match="max_document_length is 19; it must be 6 to 18 tokens"):
         start_encoder(longer, None)
 
 

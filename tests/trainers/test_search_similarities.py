@@ -11,8 +11,7 @@ from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.specs import DataSpec, EvaluationSpec
 from trainers import data_sets
-from trainers.encoders.encode import encode
-from trainers.evaluation import evaluate
+from trainers.evaluation.collection_search import search_collection
 from trainers.evaluation.judged_queries import split_queries
 from trainers.init_regimes import start_encoder
 from trainers.search import Searcher, tie_ranks
@@ -77,14 +76,15 @@ def test_an_evaluation_encodes_once_searches_once_and_ranks_once_per_gamma_d(
     evaluation = EvaluationSpec(data=DataSpec(entry=entry, split="test", content_hash=""))
     collection = data_sets.load(entry)
     queries = split_queries(collection, "test", entry.exclusion)
-    encoded, searchers = [], []
+    searchers = []
     original = Searcher.__init__
     monkeypatch.setattr(Searcher, "__init__", lambda self, *a, **k: (searchers.append(k), original(self, *a, **k))[1])
-    monkeypatch.setattr(evaluate, "encode", lambda *a, **k: (encoded.append(len(a[1])), encode(*a, **k))[1])
     gammas_d = sorted({similarity.gamma_d for similarity in FIXED})
     assert len(gammas_d) < len(FIXED)
     encoder = start_encoder(replace(minilm, layers=1), None)
-    found = evaluate.search_collection(encoder, collection, queries, gammas_d, evaluation=evaluation)
+    encoded = []
+    encoder.register_forward_hook(lambda _, inputs, __: encoded.append(len(inputs[0])))
+    found = search_collection(encoder, collection, queries, gammas_d, evaluation=evaluation)
     assert sum(encoded) == len(texts) + 1
     assert len(searchers) == 1
     assert sorted(found.rankings) == gammas_d

@@ -9,12 +9,19 @@ from pathlib import Path
 import pyarrow as pa
 
 from search_spaces.catalogue.data_sets import DataSet
-from trainers.data_sets.collection import CORPUS, NEGATIVES, QRELS, QUERIES, Collection
+from trainers.data_sets.collection import (
+    ANSWERED_QUERIES,
+    CORPUS,
+    NEGATIVES,
+    QRELS,
+    Collection,
+    with_answers_only_if_any,
+)
 from trainers.data_sets.faults import Faults
 from trainers.data_sets.json_lines import Row, json_objects, shown, text
 from trainers.data_sets.location import locate, stamp
 
-VERSION = 1
+VERSION = 2
 _ROWS_AT_ONCE = 65_536  # rows become Arrow memory in blocks, so that a large corpus never stands as Python objects
 _MAX_RELEVANCE = 2**31 - 1
 
@@ -30,7 +37,7 @@ def inputs(entry: DataSet) -> list[str]:
 def read(entry: DataSet, faults: Faults) -> Collection:
     """Read the folder. Lines that cannot be read are noted in `faults`.
 
-    `metadata.excluded_ids` of a query is read; other metadata is not.
+    `metadata.excluded_ids` and `metadata.answers` of a query are read; other metadata is not.
 
     Raises:
         InputError: there is no such folder, or one of the files is missing.
@@ -49,7 +56,9 @@ def read(entry: DataSet, faults: Faults) -> Collection:
     return Collection(
         name=entry.name,
         corpus=_table(_json_rows(folder, "corpus.jsonl", document, faults), CORPUS),
-        queries=_table(_json_rows(folder, "queries.jsonl", query, faults), QUERIES),
+        queries=with_answers_only_if_any(
+            _table(_json_rows(folder, "queries.jsonl", query, faults), ANSWERED_QUERIES),
+        ),
         qrels={
             file.stem: _table(_tsv_rows(folder, file, _judgement, faults), QRELS)
             for file in _split_files(folder, "qrels")
@@ -67,12 +76,17 @@ def document(row: Row) -> Row:
 
 
 def query(row: Row) -> Row:
-    """A line of queries.jsonl as a row of QUERIES. Raises ValueError."""
+    """A line of queries.jsonl as a row of ANSWERED_QUERIES. Raises ValueError."""
+    excluded, answers = _from_metadata(row, "excluded_ids", "ids"), _from_metadata(row, "answers", "answers")
+    return {"id": _id(row), "text": text(row, "text"), "excluded_ids": excluded, "answers": answers}
+
+
+def _from_metadata(row: Row, key: str, what: str) -> list[str]:
     metadata = row.get("metadata") or {}
-    excluded = metadata.get("excluded_ids") or [] if isinstance(metadata, dict) else None
-    if not isinstance(excluded, list) or not all(isinstance(item, str) for item in excluded):
-        raise ValueError(f"'metadata.excluded_ids' must be a list of ids (text), not in {shown(metadata)}")
-    return {"id": _id(row), "text": text(row, "text"), "excluded_ids": excluded}
+    found = metadata.get(key) or [] if isinstance(metadata, dict) else None
+    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        raise ValueError(f"'metadata.{key}' must be a list of {what} (text), not in {shown(metadata)}")
+    return found
 
 
 def _split_files(folder: Path, kind: str) -> list[Path]:

@@ -49,6 +49,15 @@ def cut_collection(collection: Collection, cut: Cut, *, threshold: int) -> Colle
     )
 
 
+def num_relevant_to_first(collection: Collection, split: str, num_queries: int, threshold: int) -> int:
+    """How many documents are relevant to the queries of a split that a cut to `num_queries` keeps."""
+    asked = judged_queries(collection.qrels[split], threshold)
+    queries = collection.queries.filter(pc.is_in(collection.queries["id"], value_set=asked))
+    hashes = _hashes(queries, strings(queries["text"]))
+    kept = _of_first_queries(collection.qrels[split], hashes, num_queries, threshold)
+    return len(kept.filter(pc.field("relevance") >= threshold)["document_id"].unique())
+
+
 def _among(table: pa.Table, queries: pa.Array, documents: pa.Array) -> pa.Table:
     both = pc.and_(pc.is_in(table["query_id"], value_set=queries), pc.is_in(table["document_id"], value_set=documents))
     return table.filter(both)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trainers.data_sets.collection import Collection, judged_queries
+from trainers.data_sets.collection import Collection, asked_queries
 
 _ROWS_AT_ONCE = 65_536  # bounds memory: sorted rows are taken in slices
 
@@ -17,15 +17,14 @@ def text_hash(text: str) -> str:
 
 
 def split_hashes(collection: Collection) -> Mapping[str, str]:
-    """By split, SHA-256 (hex) over the corpus, the queries judged in the split, its qrels and its negatives.
+    """By split, SHA-256 (hex) over the corpus, the queries asked in the split, its qrels and its negatives.
 
     A split's hash stays when another split changes. Order of rows does not matter, ids and grades do.
     """
     corpus = _table_digest(collection.corpus, ["id"])
     hashes = {}
     for split, qrels in collection.qrels.items():
-        judged = pc.is_in(collection.queries["id"], value_set=judged_queries(qrels))
-        queries = _table_digest(collection.queries.filter(judged), ["id"])
+        queries = _table_digest(asked_queries(collection, split), ["id"])
         judgements = _table_digest(qrels, ["query_id", "document_id"])
         negatives = b""  # as long as there are none, a hash is what it was before there could be any
         if split in collection.negatives:

@@ -35,13 +35,15 @@ def inputs_of(entry: DataSet, patterns: Sequence[str]) -> list[str]:
     return [*config, *(stamp(file) for pattern in patterns for file in sorted(folder.glob(pattern)))]
 
 
-def data_folder(entry: DataSet, patterns: Sequence[str]) -> Path:
+def data_folder(entry: DataSet, patterns: Sequence[str], told: Sequence[str] | None = None) -> Path:
     """The folder that holds the files: the revision's in the cache, or a local copy of it that `path:` names.
+
+    `told` are the patterns that the user is told to fetch where this fails, if they are others.
 
     Raises:
         InputError: neither the cache nor the hub has them, or there is no such folder.
     """
-    return _fetched(entry, patterns) if is_hub(entry) else locate(entry)
+    return _fetched(entry, patterns, patterns if told is None else told) if is_hub(entry) else locate(entry)
 
 
 def at(entry: DataSet, source: str | None) -> DataSet:
@@ -108,7 +110,7 @@ def problem(entry: DataSet, message: str) -> InputError:
     return InputError([Problem(where=entry.source, key=f"data set '{entry.name}'", message=message)])
 
 
-def _fetched(entry: DataSet, patterns: Sequence[str]) -> Path:
+def _fetched(entry: DataSet, patterns: Sequence[str], told: Sequence[str]) -> Path:
     from huggingface_hub import snapshot_download  # slow to import, and only hub data sets need it
     from huggingface_hub.errors import HfHubHTTPError, IncompleteSnapshotError, LocalEntryNotFoundError
 
@@ -124,10 +126,10 @@ def _fetched(entry: DataSet, patterns: Sequence[str]) -> Path:
             local_files_only=not is_reachable(),
         )
     except IncompleteSnapshotError as error:
-        raise problem(entry, f"its download was interrupted; {remedy(entry, patterns)}") from error
+        raise problem(entry, f"its download was interrupted; {remedy(entry, told)}") from error
     except LocalEntryNotFoundError as error:
         message = "it is not in the local Hugging Face cache and the hub cannot be reached"
-        raise problem(entry, f"{message}; {remedy(entry, patterns)}") from error
+        raise problem(entry, f"{message}; {remedy(entry, told)}") from error
     except (HfHubHTTPError, OSError, ValueError) as error:
         raise problem(entry, f"the hub did not give it: {error}") from error
     return Path(folder)

@@ -43,13 +43,27 @@ def stored_folder(entry: DataSet) -> Path:
         InputError: the source cannot be read or has faults, or the cache folder cannot be written.
     """
     recipe = _recipe(entry)
-    key = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:16]
-    folder = cache_folder() / "data_sets" / f"{re.sub('[^a-z0-9_.-]', '_', entry.name)}-{key}"
+    folder = _place(entry, recipe)
     if not (folder / _RECORD).is_file():
         collection, report = build(entry)
         record = Record(recipe=recipe, content_hashes=split_hashes(collection), report=report)
         _publish(folder, collection, record)
     return folder
+
+
+def built_folder(entry: DataSet) -> Path | None:
+    """The folder of the built collection, or None where it is not built yet.
+
+    Raises:
+        InputError: what the collection depends on cannot be told, since the source is not there.
+    """
+    folder = _place(entry, _recipe(entry))
+    return folder if (folder / _RECORD).is_file() else None
+
+
+def _place(entry: DataSet, recipe: tuple[str, ...]) -> Path:
+    key = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:16]
+    return cache_folder() / "data_sets" / f"{re.sub('[^a-z0-9_.-]', '_', entry.name)}-{key}"
 
 
 def read_record(folder: Path) -> Record:

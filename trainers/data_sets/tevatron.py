@@ -17,14 +17,14 @@ from trainers.data_sets.hub_files import config_of, data_folder, inputs_of, prob
 from trainers.data_sets.json_lines import Row, json_objects, shown, text
 
 VERSION = 1
-_PATTERNS = ["*.jsonl.gz", "*.jsonl"]
+PATTERNS = ["*.jsonl.gz", "*.jsonl"]
 _POSITIVES, _NEGATIVES = "positive_passages", "negative_passages"
 
 
 def inputs(entry: DataSet) -> list[str]:
     """What decides the collection outside the entry."""
     config_of(entry)
-    return inputs_of(entry, _PATTERNS)
+    return inputs_of(entry, PATTERNS)
 
 
 def read(entry: DataSet, faults: Faults) -> Collection:
@@ -36,10 +36,10 @@ def read(entry: DataSet, faults: Faults) -> Collection:
     Raises:
         InputError: the files are not to be had.
     """
-    folder = data_folder(entry, _PATTERNS)
-    files = {file.name.split(".")[0]: file for pattern in _PATTERNS for file in sorted(folder.glob(pattern))}
+    folder = data_folder(entry, PATTERNS)
+    files = {file.name.split(".")[0]: file for pattern in PATTERNS for file in sorted(folder.glob(pattern))}
     if not files:
-        raise problem(entry, f"{folder} has no files SPLIT.jsonl.gz; {remedy(entry, _PATTERNS)}")
+        raise problem(entry, f"{folder} has no files SPLIT.jsonl.gz; {remedy(entry, PATTERNS)}")
     growing = GrowingCollection()
     for split, file in files.items():
         for place, row in json_objects(_lines(entry, file), file.name, faults):

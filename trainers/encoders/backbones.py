@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.pytorch_utils import Conv1D
@@ -28,7 +29,7 @@ def load_backbone(folder: Path, *, layers: int | None = None, remote_code: bool 
     """
     config = load_config(folder, layers=layers, remote_code=remote_code)
     # Weights that the file lacks (a pooler that is not used) are drawn at random: the same on every machine.
-    with quiet(), own_random_state(0), _readable(folder):
+    with quiet(), own_random_state(0), readable(folder):
         backbone, info = AutoModel.from_pretrained(
             folder,
             config=config,
@@ -47,13 +48,13 @@ def load_backbone(folder: Path, *, layers: int | None = None, remote_code: bool 
 def random_backbone(folder: Path, *, layers: int | None, seed: int, remote_code: bool = False) -> Any:
     """The folder's architecture with weights from its own initialiser, by seed; torch's global state is not touched."""
     config = load_config(folder, layers=layers, remote_code=remote_code)
-    with quiet(), own_random_state(seed), _readable(folder):
+    with quiet(), own_random_state(seed), readable(folder):
         return AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=remote_code)
 
 
 def load_tokenizer(folder: Path, *, remote_code: bool = False) -> Any:
     """The folder's tokenizer. Raises InputError where there is none."""
-    with quiet(), _readable(folder):
+    with quiet(), readable(folder):
         return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=remote_code)
 
 
@@ -63,7 +64,7 @@ def load_config(folder: Path, *, layers: int | None, remote_code: bool = False) 
     Raises:
         InputError: the folder has no readable config, or fewer layers.
     """
-    with quiet(), _readable(folder):
+    with quiet(), readable(folder):
         config: Any = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=remote_code)
     if layers is None:
         return config
@@ -104,9 +105,13 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
-def _readable(folder: Path) -> Iterator[None]:
+def readable(folder: Path) -> Iterator[None]:
+    """Say of what cannot be read inside that it was this folder. Raises InputError."""
     try:
         yield
+    except SafetensorError as error:
+        message = f"cannot be read as a transformer: its weights are damaged ({error}); copy or download them again"
+        raise _unusable(folder, message) from error
     except (OSError, ValueError, ImportError) as error:  # the last: what a model's own code needs
         raise _unusable(folder, f"cannot be read as a transformer: {error}") from error
     except RuntimeError as error:

@@ -84,5 +84,5 @@ def _recorded(folder: Path) -> FoundSettings:
 def _encoder_of(folder: Path) -> EncoderSpec:
     try:
         return TypeAdapter(EncoderSpec).validate_python(json.loads((folder / RECORD).read_bytes())["encoder"])
-    except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, ValidationError) as error:
         raise FolderError(f"its {RECORD} is not a checkpoint's record: {error}") from error

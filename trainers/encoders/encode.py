@@ -3,7 +3,9 @@
 Shapes: N texts, B of a batch, T tokens, H embedding size.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +14,15 @@ import torch
 from search_spaces.specs import Precision
 from trainers.encoders.encoder import Encoder, Side
 
-# Tokens of a batch, pads counted. A core is fastest where a layer's states stay in its cache (measured on MiniLM: 1,024
-# is 5 % faster than 4,096); an accelerator is slow unless it is full.
-BATCH_TOKENS = {"cpu": 1024, "cuda": 65_536}
+# Tokens of a batch, pads counted. On a core, calls for few tokens cost more than they compute, and of many more tokens
+# the states of a layer are beyond 32 MB, which glibc maps anew each time; an accelerator is slow unless it is full.
+BATCH_TOKENS = {"cpu": 4096, "cuda": 65_536}
 # Most languages have fewer characters to a token, so that this much of a text nearly always fills the maximum length.
 _CHARACTERS_PER_TOKEN = 8
 Progress = Callable[[int], None]
+FloatMatrix = npt.NDArray[np.float32]
+Item = TypeVar("Item")
+_END = object()
 
 
 def encode(
@@ -28,7 +33,7 @@ def encode(
     precision: Precision = "fp32",
     batch_tokens: int | None = None,
     progress: Progress | None = None,
-) -> npt.NDArray[np.float32]:
+) -> FloatMatrix:
     """Raw embeddings of the texts, float32 [N, H], in their order, dropout off.
 
     Batches depend on the texts and the budget alone: the same call gives the same bits on equal threads and device.
@@ -39,31 +44,89 @@ def encode(
         side: 'query' or 'document': its prompt, its length, its tower.
         precision: 'bf16' runs the backbone under autocast.
         batch_tokens: tokens of a batch, pads counted, by default BATCH_TOKENS; a longer text is a batch of its own.
-        progress: told after each batch how many more texts are done.
+        progress: told after each batch how many more texts are done, as their share of the tokens has it: long texts
+            come first, and so the speed in texts is an even one.
 
     Raises:
         ValueError: the budget is not positive.
+    """
+    return next(
+        encode_shards(encoder, [texts], side, precision=precision, batch_tokens=batch_tokens, progress=progress)
+    )
+
+
+def encode_shards(
+    encoder: Encoder,
+    shards: Iterable[Sequence[str]],
+    side: Side,
+    *,
+    precision: Precision = "fp32",
+    batch_tokens: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[FloatMatrix]:
+    """What `encode` gives for each shard of texts, one after the other; takes and raises what it does.
+
+    Where an accelerator computes, the next shard is read and tokenised meanwhile; a CPU has no time to spare.
     """
     device = next(encoder.parameters()).device
     batch_tokens = BATCH_TOKENS[device.type] if batch_tokens is None else batch_tokens
     if batch_tokens < 1:
         raise ValueError(f"batch_tokens is {batch_tokens}; it must be at least 1")
-    ids = token_ids(encoder, texts, side)
-    embedding_NH = np.empty((len(texts), encoder.hidden_size), dtype=np.float32)
+    tokenised = (token_ids(encoder, texts, side) for texts in shards)
+    for ids in tokenised if device.type == "cpu" else one_ahead(tokenised):
+        yield _encode_tokens(encoder, ids, side, precision, batch_tokens, progress)
+
+
+def _encode_tokens(
+    encoder: Encoder,
+    ids: Sequence[Sequence[int]],
+    side: Side,
+    precision: Precision,
+    batch_tokens: int,
+    progress: Progress | None,
+) -> FloatMatrix:
+    device = next(encoder.parameters()).device
+    lengths = [len(text_ids) for text_ids in ids]
+    report = _by_tokens(progress, len(ids), sum(lengths))
+    embedding_NH = np.empty((len(ids), encoder.hidden_size), dtype=np.float32)
     autocast = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
     was_training = encoder.training
     encoder.eval()
     try:
         with torch.inference_mode(), autocast:
-            for index_B in batches_by_length([len(text_ids) for text_ids in ids], batch_tokens):
+            for index_B in batches_by_length(lengths, batch_tokens):
                 input_ids_BT, mask_BT = encoder.pad([ids[index] for index in index_B.tolist()])
                 embedding_BH = encoder(input_ids_BT.to(device), mask_BT.to(device), side)
                 embedding_NH[index_B] = embedding_BH.float().cpu().numpy()
-                if progress:
-                    progress(len(index_B))
+                report(sum(lengths[index] for index in index_B.tolist()))
     finally:
         encoder.train(was_training)
     return embedding_NH
+
+
+def _by_tokens(progress: Progress | None, num_texts: int, num_tokens: int) -> Progress:
+    """Takes tokens that are done, and tells of as many texts, all of them at the end."""
+    told = done = 0
+
+    def report(more_tokens: int) -> None:
+        nonlocal told, done
+        done += more_tokens
+        texts = done * num_texts // num_tokens
+        if progress and texts > told:
+            progress(texts - told)
+        told = texts
+
+    return report
+
+
+def one_ahead(items: Iterable[Item]) -> Iterator[Item]:
+    """The items, each made in a thread while the caller is busy with the one before."""
+    rest = iter(items)
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        coming = thread.submit(next, rest, _END)
+        while (item := coming.result()) is not _END:
+            coming = thread.submit(next, rest, _END)
+            yield cast(Item, item)
 
 
 def token_ids(encoder: Encoder, texts: Sequence[str], side: Side) -> list[list[int]]:

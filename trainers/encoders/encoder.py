@@ -15,6 +15,7 @@ from search_spaces.problems import InputError, Problem
 from search_spaces.specs import EncoderSpec, Towers
 from trainers.encoders.packing import pack_where_possible, packed_states
 from trainers.weights.limits import num_positions
+from trainers.weights.vocabulary import MIN_TEXT_TOKENS
 
 Side = Literal["query", "document"]
 Tower = Literal["shared", "query", "document"]
@@ -191,11 +192,14 @@ def _append_eos(tokenizer: Any) -> None:
 def _check_lengths(config: Any, tokenizer: Any, spec: EncoderSpec) -> None:
     most = num_positions(config.to_dict())
     num_special = tokenizer.num_special_tokens_to_add()
-    for key in ("max_query_length", "max_document_length"):
-        length = getattr(spec, key)
-        if not num_special < length <= (most or length):
+    for side in ("query", "document"):
+        key, prompt = f"max_{side}_length", getattr(spec, f"{side}_prompt")
+        length, num_prompt = getattr(spec, key), len(tokenizer(prompt, add_special_tokens=False)["input_ids"])
+        least = num_special + num_prompt + MIN_TEXT_TOKENS
+        if not least <= length <= (most or length):
             at_most = f" to {most}" if most else " or more"
-            raise _refused(spec, f"{key} is {length}; it must be {num_special + 1}{at_most} tokens")
+            why = f"{num_special} are special, {num_prompt} the prompt's, and {MIN_TEXT_TOKENS} the least of a text"
+            raise _refused(spec, f"{key} is {length}; it must be {least}{at_most} tokens ({why})")
 
 
 def _refused(spec: EncoderSpec, message: str) -> InputError:

@@ -158,7 +158,8 @@ def _laid_out(flat: Tensor, packing: Packing) -> Tensor:
     """Rows [N, ...] in their slots [B * T, ...], zeros elsewhere."""
     if packing.slot_N is None:
         return flat
-    return flat.new_zeros(packing.num_texts * packing.num_tokens, *flat.shape[1:]).index_copy(0, packing.slot_N, flat)
+    slots = flat.new_zeros(packing.num_texts * packing.num_tokens, *flat.shape[1:])
+    return slots.index_copy_(0, packing.slot_N, flat)
 
 
 def _mask_of_transformers(*args: Any, **kwargs: Any) -> Tensor | None:

@@ -16,16 +16,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import torch
 
-from results.layout import norm_rows, sts_rows
+from results.layout import LAST_EMBEDDINGS, norm_rows, sts_rows
 from results.rows import write_rows
 from results.store import Store
 from search_spaces.identity import encoding_id, evaluation_id
 from search_spaces.specs import EvaluationSpec, SimilaritySpec
 from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint
 from trainers.encoders.encode import Progress, encode
-from trainers.encoders.encoder import Encoder
+from trainers.encoders.encoder import Encoder, Side
+from trainers.evaluation.corpus_pass import norms
 from trainers.evaluation.evaluation_rows import norm_columns, sts_columns
 from trainers.evaluation.judged_queries import load_evaluated
+from trainers.evaluation.kept_embeddings import keep_part
 from trainers.provenance import provenance
 from trainers.similarity import pair_scores
 from trainers.training.sts_pairs import SIDE, ScoredPairs, scored_pairs
@@ -67,9 +69,11 @@ def evaluate_sts(
     encoder = encoder or load_checkpoint(folder).encoder
     embedded = embed_pairs(encoder, pairs, evaluation=evaluation, progress=progress)
     checkpoint, made_by = checkpoint_hash(folder), provenance().to_json()
-    norms = _norm_columns(checkpoint, evaluation, pairs, embedded)
+    columns = _norm_columns(checkpoint, evaluation, pairs, embedded)
     verify()
-    write_rows(store, norm_rows(encoding_id(checkpoint, evaluation)), "norms", norms, provenance_json=made_by)
+    if evaluation.keep_embeddings:
+        _keep(store, checkpoint, evaluation, pairs, embedded)
+    write_rows(store, norm_rows(encoding_id(checkpoint, evaluation)), "norms", columns, provenance_json=made_by)
     for similarity in similarities:
         rows = sts_columns(checkpoint, evaluation, similarity, pairs, embedded.scores(similarity))
         verify()
@@ -101,6 +105,19 @@ def _check_finite(vector_UH: FloatMatrix) -> None:
         raise ValueError(f"{broken} of {len(vector_UH)} vectors hold NaN or infinity: the encoder has diverged")
 
 
+def _keep(
+    store: Store, checkpoint: str, evaluation: EvaluationSpec, pairs: ScoredPairs, embedded: EmbeddedPairs
+) -> None:
+    """Embeddings under the pairs' ids: first texts as queries, second ones as documents."""
+    parts: list[tuple[str, Side, FloatMatrix]] = [
+        ("000000", "document", embedded.second_PH),
+        (LAST_EMBEDDINGS, "query", embedded.first_PH),
+    ]
+    for part, side, vector_PH in parts:
+        ids = pa.array(pairs.ids, pa.string())
+        keep_part(store, checkpoint, evaluation, part, side, ids, vector_PH, norms(vector_PH))
+
+
 def _norm_columns(
     checkpoint: str, evaluation: EvaluationSpec, pairs: ScoredPairs, embedded: EmbeddedPairs
 ) -> Mapping[str, Any]:
@@ -109,12 +126,7 @@ def _norm_columns(
         checkpoint,
         evaluation,
         query_ids=pairs.ids,
-        query_norm_Q=_norms(embedded.first_PH),
+        query_norm_Q=norms(embedded.first_PH),
         document_ids=pa.chunked_array([pa.array(pairs.ids, pa.string())]),
-        document_norm_N=_norms(embedded.second_PH),
+        document_norm_N=norms(embedded.second_PH),
     )
-
-
-def _norms(vectors: FloatMatrix) -> FloatMatrix:
-    norms: FloatMatrix = np.linalg.norm(vectors.astype(np.float64), axis=1).astype(np.float32)
-    return norms

@@ -26,7 +26,7 @@ def norm_columns(
     """The NORMS rows of one encoding: queries, then documents."""
     num_queries, num_documents = len(query_norm_Q), len(document_norm_N)
     return {
-        **_evaluated(checkpoint_hash, evaluation, num_queries + num_documents),
+        **evaluated_columns(checkpoint_hash, evaluation, num_queries + num_documents),
         "side": pa.chunked_array([pa.repeat("query", num_queries), pa.repeat("document", num_documents)]),
         "text_id": pa.chunked_array([pa.array(query_ids, pa.string()), *document_ids.chunks]),
         "norm": np.concatenate([query_norm_Q, document_norm_N]),
@@ -38,7 +38,7 @@ def per_query_columns(
 ) -> Columns:
     """The PER_QUERY rows of one evaluation."""
     return {
-        **_evaluated(checkpoint_hash, evaluation, len(values)),
+        **evaluated_columns(checkpoint_hash, evaluation, len(values)),
         "tier": pa.repeat(evaluation.tier, len(values)),
         "score_similarity": pa.repeat(score_similarity.name, len(values)),
         "query_id": [value.query_id for value in values],
@@ -57,7 +57,7 @@ def sts_columns(
     """The STS rows of one evaluation: all pairs in each of the orders that `scores` has."""
     num_rows = len(pairs) * len(scores)
     return {
-        **_evaluated(checkpoint_hash, evaluation, num_rows),
+        **evaluated_columns(checkpoint_hash, evaluation, num_rows),
         "score_similarity": pa.repeat(score_similarity.name, num_rows),
         "pair_id": [*pairs.ids] * len(scores),
         "order": [order for order in scores for _ in pairs.ids],
@@ -66,7 +66,8 @@ def sts_columns(
     }
 
 
-def _evaluated(checkpoint_hash: str, evaluation: EvaluationSpec, num_rows: int) -> Columns:
+def evaluated_columns(checkpoint_hash: str, evaluation: EvaluationSpec, num_rows: int) -> Columns:
+    """What every row of an encoding says: which checkpoint and data it is of."""
     data = evaluation.data
     return {
         "checkpoint_hash": pa.repeat(checkpoint_hash, num_rows),

@@ -1,8 +1,8 @@
 """Which evaluations the store lacks of a checkpoint. Imports no torch: planning uses it."""
 
-from results.layout import norm_rows, scored_rows
+from results.layout import LAST_EMBEDDINGS, answer_rows, embedding_rows, norm_rows, scored_rows
 from results.store import Store
-from search_spaces.identity import encoding_id, evaluation_id
+from search_spaces.identity import answers_id, encoding_id, evaluation_id
 from search_spaces.scoring import score_similarities
 from search_spaces.specs import EvaluationSpec, SimilaritySpec
 
@@ -10,10 +10,25 @@ from search_spaces.specs import EvaluationSpec, SimilaritySpec
 def missing_evaluations(
     checkpoint_hash: str, similarity: SimilaritySpec | None, evaluation: EvaluationSpec, store: Store
 ) -> list[SimilaritySpec]:
-    """The score similarities whose rows the store lacks; all of them where the norms are lacking."""
+    """The score similarities whose rows or answers the store lacks; all of them where it is to be encoded again.
+
+    That is where norms are lacking, or embeddings that are to be kept.
+    """
     wanted = score_similarities(similarity, evaluation)
-    if not store.exists(norm_rows(encoding_id(checkpoint_hash, evaluation))):
+    encoding = encoding_id(checkpoint_hash, evaluation)
+    lacks_embeddings = evaluation.keep_embeddings and not store.exists(embedding_rows(encoding, LAST_EMBEDDINGS))
+    if lacks_embeddings or not store.exists(norm_rows(encoding)):
         return list(wanted)
-    return [
-        s for s in wanted if not store.exists(scored_rows(evaluation, evaluation_id(checkpoint_hash, evaluation, s)))
-    ]
+    return [s for s in wanted if _lacks_rows(checkpoint_hash, s, evaluation, store)]
+
+
+def lacks_answers(checkpoint_hash: str, similarity: SimilaritySpec, evaluation: EvaluationSpec, store: Store) -> bool:
+    """Whether a reader is to answer the data set's questions, and has not."""
+    if evaluation.rag is None:
+        return False
+    return not store.exists(answer_rows(answers_id(checkpoint_hash, evaluation, similarity)))
+
+
+def _lacks_rows(checkpoint_hash: str, similarity: SimilaritySpec, evaluation: EvaluationSpec, store: Store) -> bool:
+    scored = scored_rows(evaluation, evaluation_id(checkpoint_hash, evaluation, similarity))
+    return not store.exists(scored) or lacks_answers(checkpoint_hash, similarity, evaluation, store)

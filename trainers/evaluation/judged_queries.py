@@ -10,7 +10,7 @@ from search_spaces.catalogue.data_sets import Exclusion
 from search_spaces.specs import EvaluationSpec
 from trainers import data_sets
 from trainers.data_sets import Collection
-from trainers.data_sets.collection import judged_queries, strings
+from trainers.data_sets.collection import asked_queries, strings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class JudgedQueries:
         ids: their ids.
         texts: their texts.
         excluded: for each the positions in the corpus of documents that it must not find.
-        qrels: by query id the grade of each judged document.
+        qrels: by query id the grade of each judged document; no query, where the split has no judgements.
     """
 
     ids: Sequence[str]
@@ -48,15 +48,15 @@ def load_evaluated(evaluation: EvaluationSpec) -> Collection:
 
 
 def split_queries(collection: Collection, split: str, exclusion: Exclusion) -> JudgedQueries:
-    """The queries that have judgements in `split`."""
+    """The queries that have judgements in `split`; where it has none at all, the questions with an answer."""
     qrels = collection.qrels[split]
-    queries = collection.queries.filter(pc.is_in(collection.queries["id"], value_set=judged_queries(qrels)))
+    queries = asked_queries(collection, split)
     ids = strings(queries["id"])
     return JudgedQueries(
         ids=ids,
         texts=strings(queries["text"]),
         excluded=_positions(_excluded_ids(queries, exclusion), collection.corpus["id"]),
-        qrels=_grades(ids, qrels),
+        qrels=_grades(ids, qrels) if qrels.num_rows else {},
     )
 
 

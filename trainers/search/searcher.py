@@ -16,7 +16,7 @@ from trainers.search.candidates import Tile, by_norm, candidates, floors
 from trainers.search.cosines import Backend, Cosines, CosineTiles, fastest_backend
 from trainers.search.exact import as_float32, checked_norms, exact_scores, search_norms
 from trainers.search.exclusions import Excluded
-from trainers.search.order import Ids, Keys, Places, positions_of, rank_keys, scores_of, tie_ranks, tie_ranks_of
+from trainers.search.order import NO_KEY, Ids, Keys, Places, positions_of, rank_keys, scores_of, tie_ranks, tie_ranks_of
 from trainers.search.running_top import RunningTop
 from trainers.search.tiling import MEMORY_BUDGET_BYTES, PIECE, tiling
 from trainers.similarity import query_vectors
@@ -107,6 +107,24 @@ class Searcher:
         if self._num_added != len(self._tie_rank_N):
             raise ValueError(f"{self._num_added} documents were added, of {len(self._tie_rank_N)} that have an id")
         return {gamma_d: self._ranked(top.keys()) for gamma_d, top in self._tops.items()}
+
+    def best_keys(self) -> Mapping[float, Keys]:
+        """The rank keys so far under each gamma_d, int64 [Q, K]: with `restore`, a search goes on where it was left."""
+        return {gamma_d: top.keys() for gamma_d, top in self._tops.items()}
+
+    def restore(self, num_added: int, keys: Mapping[float, Keys]) -> None:
+        """Go on from the keys that `best_keys` gave after the first `num_added` documents of the same search.
+
+        Raises:
+            ValueError: documents were added already.
+        """
+        if self._num_added:
+            raise ValueError(f"{self._num_added} documents were added already; only a new search can be restored")
+        for gamma_d, top in self._tops.items():
+            row_P, place_P = np.nonzero(keys[gamma_d] != NO_KEY)
+            top.add(row_P, keys[gamma_d][row_P, place_P])
+        self._added_N[:num_added] = True
+        self._num_added = num_added
 
     def _ranked(self, key_QK: Keys) -> Rankings:
         document_QK = positions_of(tie_ranks_of(key_QK), self._tie_rank_N)

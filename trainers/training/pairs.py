@@ -72,10 +72,12 @@ class PairCounts:
     Attributes:
         num_queries: different ones that have a relevant document.
         negatives_Q: int64 [Q], how many hard negatives each has; 0 where none were asked for.
+        irrelevant_Q: int64 [Q], how many documents of the pairs, and hard negatives, are not relevant to each.
     """
 
     num_queries: int
     negatives_Q: NDArray[np.int64]
+    irrelevant_Q: NDArray[np.int64]
     num_blank: int
     num_contradicted: int
 
@@ -83,6 +85,16 @@ class PairCounts:
     def most_negatives(self) -> int:
         """Those of the query that has most."""
         return int(self.negatives_Q.max(initial=0))
+
+    @property
+    def fewest_irrelevant(self) -> int:
+        """Those of the query that has fewest."""
+        return int(self.irrelevant_Q.min()) if self.num_queries else 0
+
+    @property
+    def num_without_candidates(self) -> int:
+        """How many queries every document is relevant to, so that no loss of theirs can be but 0."""
+        return int((self.irrelevant_Q == 0).sum())
 
     def num_short(self, hard_negatives: int) -> int:
         """How many queries have fewer."""
@@ -96,6 +108,7 @@ def pair_counts(data: DataSpec, *, hard_negatives: int = 0) -> PairCounts:
     return PairCounts(
         num_queries=len(found.query_texts),
         negatives_Q=found.negatives.counts,
+        irrelevant_Q=len(found.document_texts) - found.relevant_documents.counts,
         num_blank=found.num_blank,
         num_contradicted=found.num_contradicted,
     )

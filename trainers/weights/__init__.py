@@ -12,7 +12,7 @@ from trainers.cache import cache_folder, remember
 from trainers.packages import package_folder
 from trainers.weights.hub_weights import HubError, fetched, fetching_command, was_interrupted
 from trainers.weights.pickled_weights import conversion_command, converted_copy
-from trainers.weights.remote_code import check_code, code_files
+from trainers.weights.remote_code import check_code, code_files, folder_code
 from trainers.weights.sentence_transformers_folder import FolderError, read_modules, routed_towers
 from trainers.weights.trial_weights import trial_checkpoint
 from trainers.weights.weight_files import IncompleteError, NoSafetensorsError, check_weight_files
@@ -114,6 +114,19 @@ def content_hash(weights: WeightsSpec) -> str:
         for name, file in _defining_files(tower, code=weights.remote_code):
             digest.update(f"{beginning}{name}\0{_file_hash(file)}\0".encode())
     return digest.hexdigest()
+
+
+def named_code(weights: WeightsSpec) -> list[str]:
+    """What a model names of code of its own, sorted; nothing where it is a GGUF file.
+
+    Raises:
+        InputError: as `locate`.
+    """
+    located = locate(weights)
+    if located.is_file():
+        return []
+    towers = (routed_towers(located) or {"": located}).values()
+    return sorted({name for tower in towers for name in folder_code(tower)})
 
 
 def _source_path(weights: WeightsSpec, source: Source) -> Path:

@@ -10,6 +10,7 @@ from search_spaces.problems import InputError, Problem
 from search_spaces.specs import WeightsSpec
 from trainers.cache import cache_folder, remember
 from trainers.weights import locate
+from trainers.weights.json_files import read_json, text, whole_number
 from trainers.weights.sentence_transformers_folder import routed_towers
 
 _LAYERS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")  # DistilBERT, GPT-2 and T5 have their own words
@@ -64,27 +65,32 @@ def limits(weights: WeightsSpec, content_hash: str) -> Limits:
 def num_positions(config: Mapping[str, Any]) -> int | None:
     """How many tokens a text may have, special ones counted, by a transformers config; None where it does not say.
 
+    Raises ValueError where what it says is no number.
+
     RoBERTa and its like number positions from one after the pad token's id, so that the first of them stay empty:
     514 positions are 512 tokens.
     """
-    size = next((config[key] for key in _POSITIONS if config.get(key)), None)
+    size = _first_stated(config, _POSITIONS)
     first = _first_position(config)
-    return size and int(size) - first
+    return size and size - first
 
 
 def _first_position(config: Mapping[str, Any]) -> int:
     model_type = config.get("model_type")
     if model_type in _FROM_PAD:
-        return int(config.get("pad_token_id", _ROBERTA_PAD) or 0) + 1
+        return (whole_number({"pad_token_id": _ROBERTA_PAD, **config}, "pad_token_id") or 0) + 1
     return _ROBERTA_PAD + 1 if model_type == "mpnet" else 0  # MPNet's pad position is fixed
 
 
 def _of_config(file: Path) -> Limits:
-    config = json.loads(file.read_bytes())
-    if not isinstance(config, dict):
-        raise ValueError("it is no JSON object")
-    layers = next((config[key] for key in _LAYERS if config.get(key)), None)
-    return Limits(num_layers=layers, num_positions=num_positions(config))
+    config = read_json(file)
+    text(config, "model_type")
+    return Limits(num_layers=_first_stated(config, _LAYERS), num_positions=num_positions(config))
+
+
+def _first_stated(config: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
+    """The first number of these that is there and not 0. Raises ValueError where one is no number."""
+    return next((number for key in keys if (number := whole_number(config, key))), None)
 
 
 def _of_gguf(file: Path, content_hash: str) -> Limits:

@@ -2,10 +2,13 @@
 
 import importlib.util
 import json
+import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 _CONFIGS = ("config.json", "tokenizer_config.json")
+_LISTED_TYPE = re.compile(r'\("([^"]+)",')  # ("bert", "BertConfig")
 _KNOWN_TYPES = ("auto_mappings.py", "configuration_auto.py")  # where transformers lists the architectures it brings
 
 
@@ -35,6 +38,11 @@ def check_code(folder: Path, *, allowed: bool) -> None:
             raise ValueError(f"it names code ({name}) that {folder} does not hold")
 
 
+def folder_code(folder: Path) -> list[str]:
+    """What the folder names of code of its own, sorted: where it is not allowed, none of this runs."""
+    return sorted({name for file in _CONFIGS for name in _named_code(folder / file)})
+
+
 def _named_code(file: Path) -> Iterator[str]:
     """What `auto_map` names, as MODULE.CLASS or REPOSITORY--MODULE.CLASS."""
     mapping = _json(file).get("auto_map")
@@ -46,17 +54,23 @@ def _named_code(file: Path) -> Iterator[str]:
 
 def _is_known(folder: Path) -> bool:
     """Whether transformers has the architecture itself, and so reads the folder without its code."""
+    return _json(folder / "config.json").get("model_type") in known_types()
+
+
+@cache
+def known_types() -> tuple[str, ...]:
+    """The `model_type` of each architecture that the installed transformers brings; none where it is not installed."""
     spec = importlib.util.find_spec("transformers")
     if spec is None or not spec.submodule_search_locations:
-        return False
+        return ()
     auto = Path(spec.submodule_search_locations[0]) / "models" / "auto"
-    model_type = json.dumps(_json(folder / "config.json").get("model_type"))
-    return any(f"({model_type}," in (auto / name).read_text() for name in _KNOWN_TYPES if (auto / name).is_file())
+    listed = [(auto / name).read_text() for name in _KNOWN_TYPES if (auto / name).is_file()]
+    return tuple(sorted({name for text in listed for name in _LISTED_TYPE.findall(text)}))
 
 
 def _json(file: Path) -> dict[str, object]:
     try:
         found = json.loads(file.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

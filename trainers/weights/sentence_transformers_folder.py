@@ -4,13 +4,13 @@ Read are the layouts of its releases 2.0 to 6: flags for each pooling mode or on
 folder itself or in one of its own (`0_Transformer`), or a Router between a query's and a document's transformer.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from search_spaces.catalogue.families import Pooling
+from trainers.weights.json_files import read_json
 
 _POOLINGS: Mapping[str, Pooling] = {"mean": "mean", "cls": "cls", "lasttoken": "last"}
 _FLAGS = {
@@ -93,8 +93,21 @@ def routed_towers(folder: Path) -> Mapping[str, Path] | None:
 
 def _listed(folder: Path) -> list[tuple[str, Path]]:
     """Kind and folder of each module, in order."""
-    modules = _read(folder / "modules.json", list)
-    return [(str(module.get("type", "")).rpartition(".")[2], folder / module.get("path", "")) for module in modules]
+    return [_module(folder, module) for module in _read(folder / "modules.json", list)]
+
+
+def _module(folder: Path, module: Any) -> tuple[str, Path]:
+    kind, path = (module.get(key, "") if isinstance(module, dict) else None for key in ("type", "path"))
+    if not isinstance(kind, str) or not isinstance(path, str):
+        raise FolderError(f"its modules.json lists {module!r}, which is no module with a type and a path")
+    return kind.rpartition(".")[2], _inside(folder, path)
+
+
+def _inside(folder: Path, path: str) -> Path:
+    """A module's folder. It may not lie elsewhere: a hash of the folder would say nothing of it."""
+    if Path(path).is_absolute() or ".." in Path(path).parts:
+        raise FolderError(f"it names {path!r} as a module's folder, which lies outside of it")
+    return folder / path
 
 
 def _routed(folder: Path, side: str) -> Iterator[tuple[str, Path]]:
@@ -102,7 +115,7 @@ def _routed(folder: Path, side: str) -> Iterator[tuple[str, Path]]:
     config = _read(folder / _ROUTER_CONFIG, dict)
     try:
         for name in config["structure"][side]:
-            yield config["types"][name].rpartition(".")[2], folder / name
+            yield config["types"][name].rpartition(".")[2], _inside(folder, name)
     except (KeyError, TypeError, AttributeError) as error:
         raise FolderError(f"its {_ROUTER_CONFIG} does not route queries and documents") from error
 
@@ -157,7 +170,7 @@ def _pooling(file: Path) -> Pooling | None:
     if config.get("include_prompt") is False:
         raise FolderError("its Pooling leaves the prompt's tokens out (include_prompt: false), which is not done here")
     mode = config.get("pooling_mode") or [name for flag, name in _FLAGS.items() if config.get(flag)] or "mean"
-    modes = [mode] if isinstance(mode, str) else list(mode)
+    modes = [str(name) for name in (mode if isinstance(mode, list) else [mode])]
     if len(modes) == 1 and modes[0] in _POOLINGS:
         return _POOLINGS[modes[0]]
     found, allowed = (" and ".join(f"'{name}'" for name in modes), ", ".join(f"'{name}'" for name in _POOLINGS))
@@ -173,21 +186,22 @@ def _max_length(transformer: Path) -> int | None:
     if sentence_bert.get("do_lower_case") and not tokenizer.get("do_lower_case"):
         raise FolderError("it lower-cases texts before its tokenizer (do_lower_case), which is not done here")
     length = sentence_bert.get("max_seq_length") or tokenizer.get("model_max_length")
+    if not isinstance(length, int | float | None):
+        raise FolderError(f"its maximum length is {str(length)!r} (max_seq_length, or model_max_length), no number")
     return int(length) if length and length < _NO_LIMIT else None
 
 
 def _prompts(file: Path) -> tuple[str | None, str | None]:
     """Query's and document's prompt; an empty one says nothing, since every release from 5 on writes it."""
     prompts = _read(file, dict).get("prompts") or {} if file.is_file() else {}
+    if not isinstance(prompts, dict) or not all(isinstance(prompt, str | None) for prompt in prompts.values()):
+        raise FolderError(f"its {file.name} says prompts are {prompts!r}, and no object of texts")
     document = next((prompts[name] for name in _DOCUMENT_PROMPTS if prompts.get(name)), None)
     return prompts.get("query") or None, document
 
 
 def _read(file: Path, kind: type[Any]) -> Any:
     try:
-        value = json.loads(file.read_bytes())
-    except (OSError, ValueError) as error:
+        return read_json(file, kind)
+    except ValueError as error:
         raise FolderError(f"its {file.name} cannot be read: {error}") from error
-    if not isinstance(value, kind):
-        raise FolderError(f"its {file.name} is no JSON {'list' if kind is list else 'object'}")
-    return value

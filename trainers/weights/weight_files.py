@@ -5,12 +5,19 @@ place of each tensor in what follows (https://github.com/huggingface/safetensors
 """
 
 import json
+from collections.abc import Mapping
+from itertools import pairwise
+from math import prod
 from pathlib import Path
+from typing import Any
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 _LFS_POINTER = b"version https://git-lfs"
 _LENGTH_BYTES = 8
+_BITS = {8: ("BOOL", "U8", "I8"), 16: ("U16", "I16", "F16", "BF16"), 32: ("U32", "I32", "F32")}
+_BITS |= {64: ("U64", "I64", "F64", "C64"), 4: ("F4",), 6: ("F6_E2M3", "F6_E3M2")}
+_BITS_OF = {dtype: bits for bits, dtypes in _BITS.items() for dtype in dtypes}
 
 
 class NoSafetensorsError(ValueError):
@@ -18,7 +25,7 @@ class NoSafetensorsError(ValueError):
 
 
 class IncompleteError(ValueError):
-    """A weight file is missing or was cut off."""
+    """A weight file is missing, was cut off or is damaged."""
 
 
 def check_weight_files(folder: Path) -> None:
@@ -26,7 +33,7 @@ def check_weight_files(folder: Path) -> None:
 
     Raises:
         NoSafetensorsError: there are none.
-        IncompleteError: one is missing or was cut off; the message names it.
+        IncompleteError: one is missing, was cut off or has a header that cannot be; the message names it.
     """
     for file in _weight_files(folder):
         if file.is_symlink() and not file.exists():
@@ -60,9 +67,27 @@ def _check_safetensors(file: Path) -> None:
         header = stream.read(header_size) if len(start) >= _LENGTH_BYTES and header_size < size else b""
     try:
         tensors = json.loads(header)
-        ends = [tensor["data_offsets"][1] for name, tensor in tensors.items() if name != "__metadata__"]
-    except (ValueError, KeyError, AttributeError, TypeError, IndexError) as error:
+        tensors.pop("__metadata__", None)
+        places = sorted(tuple(tensor["data_offsets"]) for tensor in tensors.values())
+        ends = [end for _, end in places]
+        expected = _LENGTH_BYTES + header_size + max(ends, default=0)
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise IncompleteError(f"{file.name} is no safetensors file, or was cut off in its header") from error
-    expected = _LENGTH_BYTES + header_size + max(ends, default=0)
     if size != expected:
         raise IncompleteError(f"{file.name} has {size} bytes, and its header says {expected}")
+    if any(end != start for (_, end), (start, _) in pairwise([(0, 0), *places])):
+        raise IncompleteError(f"{file.name} is damaged: by its header, tensors overlap or leave gaps")
+    for name, tensor in tensors.items():
+        if fault := _tensor_fault(tensor):
+            raise IncompleteError(f"{file.name} is damaged: by its header, {name} {fault}")
+
+
+def _tensor_fault(tensor: Mapping[str, Any]) -> str | None:
+    """What cannot be of a tensor in a header, or None."""
+    dtype, shape, (start, end) = tensor.get("dtype"), tensor.get("shape"), tensor["data_offsets"]
+    if not isinstance(dtype, str) or not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+        return f"has type {dtype!r} and shape {shape!r}"
+    bits = 8 if dtype.startswith("F8_") else _BITS_OF.get(dtype)
+    if bits is None:
+        return f"is of a number type that safetensors has not, '{dtype}'"
+    return None if prod(shape) * bits == 8 * (end - start) else f"has {end - start} bytes for {shape} of {dtype}"

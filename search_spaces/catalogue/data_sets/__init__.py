@@ -1,8 +1,11 @@
 """The data sets: one entry each, in a module for each kind of collection."""
 
-from search_spaces.catalogue.data_sets import embedded, sts, training
+from collections.abc import Mapping
+
+from search_spaces.catalogue.data_sets import beir, bright, cqadupstack, embedded, msmarco, multi_hop, qa, sts, training
 from search_spaces.catalogue.data_sets.entry import (
     SPEARMAN,
+    Answers,
     Counts,
     Cut,
     DataSet,
@@ -13,6 +16,49 @@ from search_spaces.catalogue.data_sets.entry import (
 )
 from search_spaces.catalogue.registry import Registry
 
-__all__ = ["DATA_SETS", "SPEARMAN", "Counts", "Cut", "DataSet", "Exclusion", "Reader", "ReferenceFigure", "SplitCounts"]
+__all__ = [
+    "DATA_SETS",
+    "PARTS",
+    "SPEARMAN",
+    "Answers",
+    "Counts",
+    "Cut",
+    "DataSet",
+    "Exclusion",
+    "Reader",
+    "ReferenceFigure",
+    "SplitCounts",
+    "default_groups",
+]
 
-DATA_SETS = Registry("data set", [*embedded.ENTRIES, *sts.ENTRIES, *training.ENTRIES])
+DATA_SETS = Registry(
+    "data set",
+    [
+        *embedded.ENTRIES,
+        *msmarco.ENTRIES,
+        *beir.ENTRIES,
+        *cqadupstack.ENTRIES,
+        *bright.ENTRIES,
+        *multi_hop.ENTRIES,
+        *qa.ENTRIES,
+        *sts.ENTRIES,
+        *training.ENTRIES,
+    ],
+)
+
+
+def _parts() -> Mapping[str, tuple[str, ...]]:
+    wholes = dict.fromkeys(entry.part_of for entry in DATA_SETS.values() if entry.part_of)
+    return {whole: tuple(name for name, entry in DATA_SETS.items() if entry.part_of == whole) for whole in wholes}
+
+
+PARTS: Mapping[str, tuple[str, ...]] = _parts()  # by the name of a whole, such as cqadupstack, the names of its parts
+
+
+def default_groups() -> dict[str, tuple[str, ...]]:
+    """By default group the names of its entries, in the catalogue's order."""
+    names: dict[str, list[str]] = {}
+    for name, entry in DATA_SETS.items():
+        for group in entry.groups:
+            names.setdefault(group, []).append(name)
+    return {group: tuple(of_group) for group, of_group in names.items()}

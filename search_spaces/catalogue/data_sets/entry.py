@@ -4,9 +4,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from search_spaces.catalogue.families import SourceText
+from search_spaces.catalogue.families import DataSourceText, SourceText
 
-Reader = Literal["beir", "attack", "pydoc", "sts", "jsonl", "ms_marco", "tevatron"]
+Reader = Literal[
+    "beir", "attack", "pydoc", "sts", "jsonl", "ms_marco", "tevatron", "hub_retrieval", "bright", "multi_hop", "open_qa"
+]
 Exclusion = Literal["none", "query_id", "excluded_ids"]
 
 
@@ -23,22 +25,39 @@ class Cut(BaseModel):
 
 
 class SplitCounts(BaseModel):
-    """How many queries a split judges, and how many judgements it has."""
+    """How many queries a split judges, and how many judgements it has.
+
+    `num_relevant` are the judgements graded 1 or higher, whatever the threshold: copies of one collection may have its
+    judgements of grade 0 or not. What is not known is None.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     num_queries: int
-    num_judgements: int
+    num_judgements: int | None = None
+    num_relevant: int | None = None
 
 
 class Counts(BaseModel):
-    """What a right build of a collection holds; another build of it is refused."""
+    """What a right build of a collection holds; another build of it is refused. What is not known is None."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    num_documents: int
+    num_documents: int | None = None
     splits: tuple[SplitCounts, ...]
+
+
+class Answers(BaseModel):
+    """Gold answers that lie apart from the questions: a file of a data set repository, joined by the question's words.
+
+    Its lines are JSON objects with a `question` and `golden_answers`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    source: SourceText
+    file: str
 
 
 class ReferenceFigure(BaseModel):
@@ -64,12 +83,15 @@ class DataSet(BaseModel):
     `measures` are ir-measures expressions; the first is the main one. `exclusion` says which documents are taken out
     of a query's ranking before the cut to k. Scored pairs have the one measure Spearman, and a `score_range`: the
     lowest and the highest score that a rater could give.
+
+    `groups` are the default groups it stands in. Where `part_of` is set, tables take the unweighted mean over all parts
+    of that name first, and this mean is one data set beside the others.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
-    source: SourceText
+    source: DataSourceText
     reader: Reader = "beir"
     test_split: str = "test"
     train_split: str | None = None
@@ -84,11 +106,23 @@ class DataSet(BaseModel):
     counts: Counts | None = None
     reference: tuple[ReferenceFigure, ...] = ()
     score_range: tuple[float, float] | None = None
+    groups: tuple[str, ...] = ()
+    part_of: str | None = None
+    instruction: str | None = None  # what an instructed encoder may be told that a query asks for
+    corpus_source: SourceText | None = None  # where the corpus lies, if not beside the queries
+    qrels_source: SourceText | None = None  # and the judgements
+    answers: Answers | None = None
+    size_bytes: int | None = None  # about how large its texts are
 
     @property
     def is_scored(self) -> bool:
         """Whether it holds scored pairs of texts (for the task 'sts') instead of queries and relevant documents."""
         return self.reader == "sts"
+
+    def read_from(self, source: str | None) -> "DataSet":
+        """The entry with all of its files, judgements and answers too, at `source`; itself, where there is none."""
+        elsewhere = {"source": source, "corpus_source": None, "qrels_source": None, "answers": None}
+        return self.model_copy(update=elsewhere) if source else self
 
     @model_validator(mode="after")
     def _scores_belong_to_pairs(self) -> "DataSet":

@@ -31,7 +31,9 @@ def _sem_eval(year: int, revision: str, minilm: float) -> DataSet:
         config="default",
         reader="sts",
         score_range=(0.0, 5.0),
+        licence="not stated",
         reference=(_minilm(minilm),),
+        groups=("sts",),
     )
 
 
@@ -47,6 +49,7 @@ ENTRIES = (
         licence="CC BY-SA 4.0",
         counts=_counts(train=5_749, validation=1_500, test=1_379),
         reference=(_minilm(0.820),),
+        groups=("sts",),
     ),
     DataSet(
         name="all_nli",
@@ -66,6 +69,7 @@ ENTRIES = (
         reader="sts",
         score_range=(1.0, 5.0),
         licence="CC BY-NC-SA 3.0",
+        groups=("sts",),
     ),
     _sem_eval(12, "a0d554a64d88156834ff5ae9920b964011b16384", 0.724),
     _sem_eval(13, "7e90230a92c190f1bf69ae9002b8cea547a64cca", 0.806),

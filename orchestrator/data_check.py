@@ -1,0 +1,63 @@
+"""Whether a data set on this machine is whole and the one that its entry describes. Imports no framework."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from search_spaces.catalogue.data_sets import DataSet
+from search_spaces.problems import InputError
+from trainers import data_sets
+from trainers.data_sets.availability import availability
+from trainers.data_sets.collection import asked_queries
+
+Verdict = Literal["right", "odd", "wrong", "missing"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """What reading a data set whole showed.
+
+    `wrong` has faults: repeated ids, judgements of what is not there, lines that cannot be read, other counts than the
+    entry has. `odd` has none, but what its user may not expect: empty documents, queries that nothing answers.
+    """
+
+    name: str
+    verdict: Verdict
+    documents: int | None = None
+    splits: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+    oddities: tuple[str, ...] = ()
+
+    def as_row(self) -> dict[str, Any]:
+        """Plain values by name."""
+        return asdict(self)
+
+
+def not_here(entry: DataSet) -> Checked | None:
+    """That files of the data set are not here, or None."""
+    found = availability(entry)
+    if found.state != "missing":
+        return None
+    return Checked(name=entry.name, verdict="missing", faults=tuple(f"lacking {what}" for what in found.lacking))
+
+
+def checked(entry: DataSet) -> Checked:
+    """Build the data set, if it is not built, and say what is wrong with it or odd in it."""
+    try:
+        collection, report = data_sets.load(entry), data_sets.report(entry)
+        has_test_split = entry.test_split in collection.qrels or entry.train_split is not None
+    except InputError as error:
+        return Checked(name=entry.name, verdict="wrong", faults=tuple(str(problem) for problem in error.problems))
+    splits = tuple(
+        f"{split}: {asked_queries(collection, split).num_rows:,} queries, {qrels.num_rows:,} judgements"
+        for split, qrels in collection.qrels.items()
+    )
+    faults = () if has_test_split else (f"there is no split '{entry.test_split}'",)
+    oddities = tuple(report.warnings())
+    return Checked(
+        name=entry.name,
+        verdict="wrong" if faults else "odd" if oddities else "right",
+        documents=collection.corpus.num_rows,
+        splits=splits,
+        faults=faults,
+        oddities=oddities,
+    )

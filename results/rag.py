@@ -1,0 +1,112 @@
+"""How good a reader's answers are per cell, data set and similarity: exact match and F1, averaged over seeds."""
+
+from collections.abc import Iterable, Mapping
+
+import polars as pl
+
+from results.gains import start_similarity
+from results.scores import mean_if_whole
+from results.selection import refuse_pooling, refuse_repeats, scale_name, select_result, select_trials
+from search_spaces.catalogue.init_regimes import INIT_REGIMES
+from search_spaces.catalogue.similarities import SIMILARITIES
+
+CELL = ["task", "family", "layers", "init_regime", "data_set", "split"]
+SCORES = ("exact_match", "f1")
+_SCORED = ["trial_id", "data_set", "data_hash", "split", "score_similarity", "reader", "num_passages"]
+
+
+def rag_scores(
+    answers: pl.DataFrame, expected: pl.DataFrame, *, where: Mapping[str, str] | None = None, pool: bool = False
+) -> pl.DataFrame:
+    """Scores per family, layers, init regime, data set, trained similarity and score similarity; 0 to 1.
+
+    `exact_match` and `f1` are means over questions, then over seeds. `untrained_exact_match` and `untrained_f1` are
+    those of the checkpoint that training started from, under the row's score similarity (a trained one with the fixed
+    one it starts at). `rank` orders the F1 of a cell's own similarities, 1 is best. `cut_share` is the share of the
+    passages that were shortened. What is not there is null.
+
+    `answers` and `expected` are `Collected.answers` and `Collected.expected_answers`; what a checkpoint was scored with
+    beyond what is expected has rows too. `where` maps columns to values.
+
+    Raises:
+        SelectionError: the rows would pool training data or scales (unless `pool`), or two trials of one cell and
+            seed; or the choice finds nothing.
+    """
+    where = where or {}
+    chosen = select_trials(expected, where)
+    refuse_repeats(chosen)
+    trained = chosen.filter(pl.col("kind") == "train")
+    if not pool:
+        refuse_pooling(trained)
+    seeds = _over_seeds(_with_found(_over_questions(answers), chosen))
+    rows = _ranked(_with_untrained(seeds.filter(pl.col("kind") == "train"), seeds.filter(pl.col("kind") != "train")))
+    scales = trained.select("scale_mode", "scale_value").unique().sort("scale_mode", "scale_value").rows()
+    named = rows.with_columns(
+        training_data=pl.lit(" + ".join(trained["training_data"].unique().sort())),
+        scale=pl.lit(" + ".join(scale_name(mode, value) for mode, value in scales)),
+    )
+    return select_result(_in_order(named, chosen), where).select(
+        *("task", "training_data", "scale", "family", "layers", "init_regime", "data_set", "split", "kind"),
+        *("similarity", "score_similarity", *SCORES, *(f"untrained_{name}" for name in SCORES), "rank", "num_seeds"),
+        *("num_questions", "cut_share", "reader", "num_passages"),
+    )
+
+
+def _over_questions(answers: pl.DataFrame) -> pl.DataFrame:
+    """One row for each trial, data set and score similarity."""
+    passages = pl.col("document_ids").list.len()
+    return answers.group_by(_SCORED, maintain_order=True).agg(
+        *(pl.col(name).mean() for name in SCORES),
+        num_questions=pl.len(),
+        cut_share=pl.col("num_cut").sum() / passages.sum(),
+    )
+
+
+def _with_found(found: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
+    """What is expected and, of the same trials, whatever else was answered."""
+    of_trial = chosen.drop("score_similarity").unique(maintain_order=True)
+    others = found.join(chosen, on=_SCORED, how="anti").select(_SCORED)
+    key = [name for name in _SCORED if name != "score_similarity"]
+    more = of_trial.join(others, on=key, how="inner", maintain_order="left").select(chosen.columns)
+    return pl.concat([chosen, more]).join(found, on=_SCORED, how="left", maintain_order="left")
+
+
+def _over_seeds(rows: pl.DataFrame) -> pl.DataFrame:
+    key = [*CELL, "kind", "similarity", "score_similarity", "reader", "num_passages"]
+    return rows.group_by(key, maintain_order=True).agg(
+        *(mean_if_whole(name).alias(name) for name in SCORES),
+        num_questions=pl.col("num_questions").max(),
+        cut_share=pl.col("cut_share").mean(),
+        num_seeds=pl.col("seed").n_unique(),
+    )
+
+
+def _with_untrained(trained: pl.DataFrame, untrained: pl.DataFrame) -> pl.DataFrame:
+    before = untrained.select(
+        *CELL, *(pl.col(name).alias(f"untrained_{name}") for name in SCORES), start="score_similarity"
+    )
+    starts = {name: start_similarity(name) for name in trained["score_similarity"].unique()}
+    rows = trained.with_columns(start=pl.col("score_similarity").replace_strict(starts, return_dtype=pl.String))
+    return rows.join(before, on=[*CELL, "start"], how="left", nulls_equal=True, maintain_order="left")
+
+
+def _ranked(rows: pl.DataFrame) -> pl.DataFrame:
+    own = pl.when(pl.col("similarity") == pl.col("score_similarity")).then(pl.col("f1").round(12))
+    return rows.with_columns(rank=own.rank("dense", descending=True).over(CELL))
+
+
+def _in_order(rows: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
+    """Families and data sets as the sweep lists them, regimes and similarities as the catalogue does."""
+    return rows.sort(
+        *("task", _place("family", chosen["family"].unique(maintain_order=True)), "layers"),
+        _place("init_regime", INIT_REGIMES),
+        _place("data_set", chosen["data_set"].unique(maintain_order=True)),
+        _place("similarity", SIMILARITIES),
+        _place("score_similarity", SIMILARITIES),
+        maintain_order=True,
+    )
+
+
+def _place(column: str, order: Iterable[str]) -> pl.Expr:
+    places = {name: place for place, name in enumerate(order)}
+    return pl.col(column).replace_strict(places, default=len(places), return_dtype=pl.Int64)

@@ -1,0 +1,56 @@
+"""Groups of evaluations as a sweep file may write them, and the data sets that they stand for.
+
+groups: [beir, bright]                        default groups, whole
+groups: {beir: all, mine: [scifact, notes]}   the same, and a group of the file's own
+groups: {forums: cqadupstack}                 a data set of several parts is all of them
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from search_spaces.catalogue.data_sets import PARTS, default_groups
+from search_spaces.problems import unknown_name
+
+ALL = "all"
+
+
+def written_out(groups: Any, declared: Mapping[str, Sequence[str]]) -> Any:
+    """The groups with a list of data sets each; what is of another form is left for the schema to refuse.
+
+    Args:
+        groups: as a sweep file has them.
+        declared: by group the data sets that the file itself declares in it.
+
+    Raises:
+        ValueError: a group without data sets is none of the catalogue's, or a group stands twice.
+    """
+    if isinstance(groups, str):
+        groups = [groups]
+    if isinstance(groups, list) and all(isinstance(name, str) for name in groups):
+        if repeated := sorted({name for name in groups if groups.count(name) > 1}):
+            raise ValueError(f"'{repeated[0]}' stands twice")
+        groups = dict.fromkeys(groups, ALL)
+    if not isinstance(groups, dict):
+        return groups
+    return {name: _written_out(name, value, declared) for name, value in groups.items()}
+
+
+def _written_out(name: Any, value: Any, declared: Mapping[str, Sequence[str]]) -> Any:
+    if value is None or value == ALL:
+        known = default_groups()
+        members = [*known.get(name, ()), *declared.get(name, ())]
+        if not members:
+            message = unknown_name("group of the catalogue", str(name), list(known))
+            raise ValueError(f"{message}; name the data sets of another: {name}: [NAME, ...]")
+        return members
+    if isinstance(value, str):
+        return _parts(value)
+    if isinstance(value, list):
+        return [part for item in value for part in (_parts(item) if isinstance(item, str) else [item])]
+    return value
+
+
+def _parts(reference: str) -> list[str]:
+    """The reference to a data set, or those to all parts of it: 'cqadupstack/test' is that split of each."""
+    name, slash, split = reference.partition("/")
+    return [f"{part}{slash}{split}" for part in PARTS.get(name, (name,))]

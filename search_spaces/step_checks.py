@@ -1,0 +1,31 @@
+"""Settings that count optimiser steps, held against how many a cell trains: beyond them they would do nothing."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from search_spaces.problems import Problem
+from search_spaces.schema import SweepFile
+
+
+def step_problems(cells: Iterable[Mapping[str, Any]], sweep: SweepFile, where: str) -> Iterator[Problem]:
+    """Trainings that would end before their first validation, or in their warm-up.
+
+    A cell has its `hyperparameters`, and the key `block` of the file that it stands under.
+    """
+    for cell in cells:
+        (steps, _), (warmup_steps, key) = (_setting(name, cell, sweep) for name in ("steps", "warmup_steps"))
+        if steps is None:
+            continue
+        if warmup_steps is not None and warmup_steps >= steps:
+            message = f"{warmup_steps}, but training has {steps} steps: it would never reach its learning rate"
+            yield Problem(where=where, key=key, message=message)
+        if sweep.validation and sweep.validation.every_steps > steps:
+            message = f"{sweep.validation.every_steps}, but training has {steps} steps: nothing would be validated"
+            yield Problem(where=where, key="validation.every_steps", message=message)
+
+
+def _setting(name: str, cell: Mapping[str, Any], sweep: SweepFile) -> tuple[int | None, str]:
+    """A setting of a cell, None where only its default is left, and its key in the file."""
+    if name in cell["hyperparameters"]:
+        return cell["hyperparameters"][name], f"{cell['block']}.hyperparameters.{name}"
+    return getattr(sweep.training, name), f"training.{name}"

@@ -1,0 +1,70 @@
+"""A process of its own that evaluates a checkpoint and dies by SIGKILL when it was told to."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from results.store import open_store
+from search_spaces.specs import EvaluationSpec, from_json, to_json
+
+SHARD = 16
+_PROGRAM = "from tests.trainers.interrupted import main; import sys; main(*sys.argv[1:])"
+
+
+def evaluate_in_process(
+    checkpoint: Path, evaluations: list[EvaluationSpec], sweep: Path, runs: Path, *, die_after: int = 0
+) -> tuple[int, int]:
+    """Evaluate with every similarity, in shards of 16 texts with a snapshot after each; (exit code, texts encoded).
+
+    With `die_after` the process kills itself when it is to encode a text beyond so many. TREC run files go to `runs`.
+    """
+    runs.mkdir(parents=True, exist_ok=True)
+    counted = runs / "encoded"
+    counted.write_text("0")
+    specs = [to_json(evaluation) for evaluation in evaluations]
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", _PROGRAM, str(checkpoint), str(sweep), str(runs), str(die_after), *specs]
+    done = subprocess.run(command, cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, check=False)
+    return done.returncode, int(counted.read_text())
+
+
+def main(checkpoint: str, sweep: str, runs: str, die_after: str, *specs: str) -> None:
+    """What the process does."""
+    from search_spaces.scoring import score_similarities
+    from trainers.encoders.checkpoints import load_checkpoint
+    from trainers.evaluation import corpus_pass, evaluated_group, snapshots
+    from trainers.evaluation.evaluate import evaluate_all
+    from trainers.evaluation.run_files import write_run
+
+    corpus_pass.BLOCK_DOCUMENTS = SHARD
+    snapshots.EVERY_S, snapshots._MOST_OF_THE_TIME = 0.0, float("inf")
+    encoder = load_checkpoint(Path(checkpoint)).encoder
+    counted = Path(runs) / "encoded"
+
+    def count(_: object, inputs: tuple) -> None:
+        encoded = int(counted.read_text()) + len(inputs[0])
+        if 0 < int(die_after) < encoded:
+            os.kill(os.getpid(), signal.SIGKILL)
+        counted.write_text(str(encoded))
+
+    encoder.register_forward_pre_hook(count)
+    measured = evaluated_group.query_values
+
+    def measure(rankings, collection, queries, evaluation):
+        number = len(list(Path(runs).glob("*.trec")))
+        write_run(
+            Path(runs) / f"{number:02d}-{evaluation.data.name}.trec",
+            query_ids=queries.ids,
+            document_ids=collection.corpus["id"],
+            document_QK=rankings.document_QK,
+            score_QK=rankings.score_QK,
+            tag="run",
+        )
+        return measured(rankings, collection, queries, evaluation)
+
+    evaluated_group.query_values = measure
+    evaluations = [from_json(EvaluationSpec, spec) for spec in specs]
+    wanted = {evaluation: score_similarities(None, evaluation) for evaluation in evaluations}
+    evaluate_all(Path(checkpoint), wanted, store=open_store(sweep), encoder=encoder)

@@ -1,0 +1,63 @@
+"""One data set in a pass over its passages: what is searched how deep, and the measures of what was found.
+
+Shapes: N documents, K results.
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from search_spaces.specs import EvaluationSpec
+from trainers.data_sets import Collection
+from trainers.data_sets.collection import strings
+from trainers.encoders.encode import Progress
+from trainers.encoders.encoder import Encoder
+from trainers.evaluation.corpus_pass import Evaluated, Keep, Searched, search_corpora
+from trainers.evaluation.judged_queries import JudgedQueries
+from trainers.evaluation.measures import QueryValue, depth, per_query
+from trainers.evaluation.shared_texts import text_order
+from trainers.evaluation.text_hashes import corpus_hashes
+from trainers.search import Rankings
+
+
+def search_collection(
+    encoder: Encoder,
+    collection: Collection,
+    queries: JudgedQueries,
+    gammas_d: Sequence[float],
+    *,
+    evaluation: EvaluationSpec,
+    progress: Progress | None = None,
+) -> Evaluated:
+    """Encode queries and corpus once, and rank under each gamma_d while the shards of the corpus go by.
+
+    Memory holds one shard of embeddings, whatever the corpus; the depth is what the data set's measures look at.
+    """
+    searched = searched_collection(evaluation, collection, queries, gammas_d)
+    order = text_order([corpus_hashes(collection.corpus)])
+    [found] = search_corpora(encoder, [searched], order, precision=evaluation.precision, progress=progress)
+    return found
+
+
+def query_values(
+    rankings: Rankings, collection: Collection, queries: JudgedQueries, evaluation: EvaluationSpec
+) -> list[QueryValue]:
+    """The data set's measures of each query's ranking."""
+    entry = evaluation.data.entry
+    document_ids = collection.corpus["id"]
+    ranked = {}
+    for query_id, positions_K in zip(queries.ids, rankings.document_QK, strict=True):
+        ranked[query_id] = strings(document_ids.take(pa.array(positions_K[positions_K >= 0])))
+    return per_query(ranked, queries.qrels, entry.measures, relevance_threshold=entry.relevance_threshold)
+
+
+def searched_collection(
+    evaluation: EvaluationSpec,
+    collection: Collection,
+    queries: JudgedQueries,
+    gammas_d: Sequence[float],
+    keep: Keep | None = None,
+) -> Searched:
+    """A data set's share of a pass, as deep as its measures look; `keep` is told of its embeddings."""
+    k = depth(evaluation.data.entry.measures)
+    return Searched(corpus=collection.corpus, queries=queries, gammas_d=gammas_d, k=k, keep=keep)

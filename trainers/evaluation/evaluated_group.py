@@ -1,0 +1,161 @@
+"""Data sets that share a pass over their passages, from collections to rows. Where it is interrupted, it goes on.
+
+Ranking depends on gamma_d alone (the query's norm scales all of its scores alike), so similarities that share it share
+one search and one ranking: dot and qnorm, cosine and dnorm.
+
+Shapes: Q queries, D documents of a shard, H embedding size.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import pyarrow as pa
+
+from results.layout import LAST_EMBEDDINGS, embeddings_prefix, norm_rows, per_query_rows, unfinished_prefix
+from results.rows import write_rows
+from results.store import Store
+from search_spaces.identity import encoding_id, evaluation_id
+from search_spaces.specs import EvaluationSpec, SimilaritySpec
+from trainers.encoders.encoder import Encoder, Side
+from trainers.evaluation.collection_search import query_values, searched_collection
+from trainers.evaluation.corpus_pass import Evaluated, FloatMatrix, Searched, search_corpora
+from trainers.evaluation.encoding_meter import EncodingMeter
+from trainers.evaluation.evaluation_rows import norm_columns, per_query_columns
+from trainers.evaluation.judged_queries import load_evaluated, split_queries
+from trainers.evaluation.kept_embeddings import keep_part
+from trainers.evaluation.measures import QueryValue
+from trainers.evaluation.qa import Answering, answer_missing
+from trainers.evaluation.reader import Readers
+from trainers.evaluation.shared_texts import Indices, text_order
+from trainers.evaluation.snapshots import StoredSnapshots
+from trainers.evaluation.text_hashes import stored_corpus_hashes
+from trainers.provenance import provenance
+from trainers.search import BLOCK_DOCUMENTS
+
+Wanted = Mapping[EvaluationSpec, Sequence[SimilaritySpec]]
+
+
+class EvaluatedGroup:
+    """Data sets that share a pass: what it needs, and the rows that come of it."""
+
+    def __init__(
+        self, checkpoint: str, wanted: Wanted, *, store: Store, verify: Callable[[], None], readers: Readers
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._wanted = wanted
+        self._store = store
+        self._verify = verify
+        self._readers = readers
+        self._collections = {evaluation: load_evaluated(evaluation) for evaluation in wanted}
+        self._queries = {
+            e: split_queries(collection, e.data.split, e.data.entry.exclusion)
+            for e, collection in self._collections.items()
+        }
+
+    def run(self, encoder: Encoder, name: str, say: Callable[[str], None]) -> None:
+        """Encode, search, measure, write."""
+        order = text_order(
+            [stored_corpus_hashes(e.data.entry, collection.corpus) for e, collection in self._collections.items()]
+        )
+        num_queries = sum(len(queries.ids) for queries in self._queries.values())
+        snapshots = StoredSnapshots(self._store, self._snapshot_key(), verify=self._verify)
+        if snapshots.last() is None:
+            self._forget_embeddings()
+        meter = EncodingMeter(name, len(order) + num_queries, say)
+        found = search_corpora(
+            encoder,
+            [self._searched(evaluation) for evaluation in self._wanted],
+            order,
+            precision=next(iter(self._wanted)).precision,
+            snapshots=snapshots,
+            progress=meter,
+            skipped=meter.skip,
+        )
+        values = [self._values(evaluation, of) for evaluation, of in zip(self._wanted, found, strict=True)]
+        for evaluation, of, by_gamma_d in zip(self._wanted, found, values, strict=True):
+            self._write(evaluation, of, by_gamma_d)
+        for evaluation, of in zip(self._wanted, found, strict=True):
+            self._answer(evaluation, of, say)
+
+    def _searched(self, evaluation: EvaluationSpec) -> Searched:
+        gammas_d = list(dict.fromkeys(similarity.gamma_d for similarity in self._wanted[evaluation]))
+        keep = partial(self._keep_documents, evaluation) if evaluation.keep_embeddings else None
+        return searched_collection(evaluation, self._collections[evaluation], self._queries[evaluation], gammas_d, keep)
+
+    def _snapshot_key(self) -> str:
+        """It names all that a snapshot depends on."""
+        ids = [
+            evaluation_id(self._checkpoint, evaluation, similarity)
+            for evaluation, similarities in self._wanted.items()
+            for similarity in similarities
+        ]
+        digest = hashlib.sha256(" ".join([*ids, str(BLOCK_DOCUMENTS)]).encode()).hexdigest()[:16]
+        return f"{unfinished_prefix(self._checkpoint)}/{digest}.npz"
+
+    def _values(self, evaluation: EvaluationSpec, found: Evaluated) -> Mapping[float, list[QueryValue]]:
+        collection, queries = self._collections[evaluation], self._queries[evaluation]
+        return {
+            gamma_d: query_values(rankings, collection, queries, evaluation)
+            for gamma_d, rankings in found.rankings.items()
+        }
+
+    def _write(
+        self, evaluation: EvaluationSpec, found: Evaluated, values: Mapping[float, Sequence[QueryValue]]
+    ) -> None:
+        queries, made_by = self._queries[evaluation], provenance().to_json()
+        encoding = encoding_id(self._checkpoint, evaluation)
+        if evaluation.keep_embeddings:
+            query_ids = pa.array(queries.ids, pa.string())
+            self._keep(evaluation, LAST_EMBEDDINGS, "query", query_ids, found.query_QH, found.query_norm_Q)
+        norms = norm_columns(
+            self._checkpoint,
+            evaluation,
+            query_ids=queries.ids,
+            query_norm_Q=found.query_norm_Q,
+            document_ids=self._collections[evaluation].corpus["id"],
+            document_norm_N=found.document_norm_N,
+        )
+        self._verify()
+        write_rows(self._store, norm_rows(encoding), "norms", norms, provenance_json=made_by)
+        for similarity in self._wanted[evaluation]:
+            rows = per_query_columns(self._checkpoint, evaluation, similarity, values[similarity.gamma_d])
+            key = per_query_rows(evaluation_id(self._checkpoint, evaluation, similarity))
+            self._verify()
+            write_rows(self._store, key, "per_query", rows, provenance_json=made_by)
+
+    def _answer(self, evaluation: EvaluationSpec, found: Evaluated, say: Callable[[str], None]) -> None:
+        """Let the questions be answered from what was found, where that is asked for."""
+        answer_missing(
+            self._checkpoint,
+            evaluation,
+            {s: found.rankings[s.gamma_d].document_QK for s in self._wanted[evaluation]},
+            self._collections[evaluation],
+            self._queries[evaluation],
+            Answering(store=self._store, readers=self._readers, verify=self._verify, say=say),
+        )
+
+    def _keep_documents(
+        self, evaluation: EvaluationSpec, number: int, position_D: Indices, vector_DH: FloatMatrix, norm_D: FloatMatrix
+    ) -> None:
+        ids = self._collections[evaluation].corpus["id"].take(position_D)
+        self._keep(evaluation, f"{number:06d}", "document", ids, vector_DH, norm_D)
+
+    def _keep(
+        self,
+        evaluation: EvaluationSpec,
+        part: str,
+        side: Side,
+        ids: pa.Array | pa.ChunkedArray,
+        vector_DH: FloatMatrix,
+        norm_D: FloatMatrix,
+    ) -> None:
+        self._verify()
+        keep_part(self._store, self._checkpoint, evaluation, part, side, ids, vector_DH, norm_D)
+
+    def _forget_embeddings(self) -> None:
+        """Parts of another pass, which may have shared its passages with other data sets."""
+        self._verify()
+        for evaluation in self._wanted:
+            if evaluation.keep_embeddings:
+                self._store.delete(embeddings_prefix(encoding_id(self._checkpoint, evaluation)))
