@@ -17,7 +17,7 @@ from trainers.weights import named_code, pinned
 
 _HELD = ("pooling", "append_eos", "query_prompt", "document_prompt")  # a length is the file's to choose
 _REQUIRED = ("pooling", "max_query_length", "max_document_length")
-_STAND_IN: Mapping[str, Any] = {"pooling": "mean", "max_query_length": 1, "max_document_length": 1}
+_STAND_IN: Mapping[str, Any] = {"pooling": "mean", "max_query_length": 0, "max_document_length": 0}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -142,7 +142,8 @@ def resolve(path: Path) -> Resolved:
     problems += candidate_problems(counts, where, key="axes.training_data")
     validations = dict.fromkeys(t.validation for t in expansion.trials if t.validation) if expansion else ()
     problems += pool_problems(validations, data, where)
-    for key, scored in (("validation.data", asked.validation), ("evaluation.groups", asked.evaluation)):
+    grouped = [e.spec.data for e in expansion.evaluations if e.groups] if expansion else asked.evaluation
+    for key, scored in (("validation.data", asked.validation), ("evaluation.groups", grouped)):
         problems += empty_split_problems([data[spec] for spec in scored if spec in data], where, key=key)
     problems += probe_problems(sweep.probe, contrastive, num_queries, where)
     evaluations = with_reader(expansion.evaluations if expansion else (), data, where, problems)

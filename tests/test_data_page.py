@@ -63,7 +63,7 @@ def sweep_of(folder, **axes):
             "scale": "fixed(20)",
             **axes,
         },
-        "training": {"steps": 2, "global_batch": 2, "learning_rate": 1e-4},
+        "training": {"steps": 200, "global_batch": 2, "learning_rate": 1e-4},
         "evaluation": {"groups": {"in_domain": "notes"}},
     }
     text = yaml.safe_dump({key: value for block in (base, *blocks) for key, value in block.items()})

@@ -20,6 +20,7 @@ HOMES = {
         "trainers/encoders/backbones.py",
         "trainers/weights/gguf_conversion.py",
         "trainers/encoders/packing.py",
+        "trainers/evaluation/reader.py",
     },
     "torch": {"trainers"},
     "typer": {"orchestrator/cli.py"},

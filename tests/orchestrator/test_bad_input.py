@@ -86,6 +86,41 @@ def test_hard_negatives_that_the_data_has_not(make_sweep):
     assert line == "error: sweep.yaml: training.hard_negatives: 2, but no query of 'zoo' has more than 1 negatives"
 
 
+def test_hard_negatives_that_one_query_cannot_have(make_sweep):
+    """All documents are relevant to one query, so that no random one can fill up for it."""
+    sweep = make_sweep(training={"hard_negatives": 1})
+    data = sweep.file.parent / "data"
+    documents = [json.loads(row)["_id"] for row in (data / "corpus.jsonl").read_text().splitlines()]
+    (data / "negatives").mkdir()
+    (data / "negatives" / "train.tsv").write_text(f"q{documents[1]}\t{documents[2]}\n")
+    with (data / "qrels" / "train.tsv").open("a") as file:
+        file.write("".join(f"q{documents[0]}\t{document}\t1\n" for document in documents[1:]))
+    assert _refused(sweep) == [
+        "error: sweep.yaml: training.hard_negatives: 1, but a query of 'zoo' has only 0 documents of the training "
+        "data that are not relevant to it"
+    ]
+
+
+def test_documents_of_one_text_are_no_negatives(make_sweep):
+    sweep = make_sweep()
+    corpus = sweep.file.parent / "data" / "corpus.jsonl"
+    documents = [json.loads(line) | {"title": "", "text": "the same"} for line in corpus.read_text().splitlines()]
+    corpus.write_text("\n".join(json.dumps(document) for document in documents))
+    assert _refused(sweep) == [
+        "error: sweep.yaml: axes.training_data: every document of 'zoo', split 'train', is relevant to every query "
+        "(equal texts are one), so that there is no negative"
+    ]
+
+
+@pytest.mark.parametrize("num_queries", [None, 5])
+def test_a_validation_pool_that_what_is_relevant_does_not_fit(make_sweep, num_queries):
+    validation = {"data": "zoo/test", "every_steps": 2, "num_documents": 4, "num_queries": num_queries}
+    assert _refused(make_sweep(validation=validation)) == [
+        f"error: sweep.yaml: validation.num_documents: 4, but there are {num_queries or 12} documents relevant to its "
+        "queries of 'zoo' (write as many, or more)"
+    ]
+
+
 def test_queries_of_one_text_count_once(make_sweep):
     """As in training: two ids with the same text never stand in one batch."""
     sweep = make_sweep(training={"global_batch": 48})

@@ -53,6 +53,16 @@ def test_what_is_left_out_is_told_too(sweep):
     )
 
 
+def test_a_query_that_all_documents_are_relevant_to_is_told(make_sweep):
+    made = make_sweep()
+    documents = {f"d{i}-{j}" for i in range(12) for j in range(4)} - {"d0-0"}  # this one is its own already
+    append(made, "qrels/train.tsv", "".join(f"qd0-0\t{document}\t1\n" for document in sorted(documents)))
+    assert notes(made) == (
+        "data set 'zoo', split 'train': every document is relevant to 1 of 48 queries, which have no negative in any "
+        "batch: their loss is always 0",
+    )
+
+
 def test_validate_and_plan_print_it(sweep):
     for command in ("validate", "plan"):
         done = sweep.command(command, sweep.file.name)

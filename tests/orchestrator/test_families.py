@@ -128,6 +128,29 @@ def test_a_module_that_is_not_applied_is_one_error(sweep_of, tmp_path):
     assert problem.startswith(f"{sweep.file}: axes.family 'mine': path:{folder}: it has a Dense module")
 
 
+@pytest.mark.parametrize("kind", ["Dense", "max"])
+def test_of_a_folder_that_cannot_be_read_the_reason_is_all_that_is_said(sweep_of, tmp_path, kind):
+    modules = ("Transformer", "Pooling", "Dense") if kind == "Dense" else ("Transformer", "Pooling")
+    folder = folder_of(tmp_path / "tiny" / "st", modules=modules, pooling="mean" if kind == "Dense" else "max")
+    sweep = sweep_of(retriever={"source": "path:st"})
+    [problem] = problems(sweep)
+    said = "it has a Dense module" if kind == "Dense" else "it pools by 'max'"
+    assert problem.startswith(f"{sweep.file}: axes.family 'mine': path:{folder}: {said}")
+
+
+def test_code_of_a_tokenizer_that_is_not_run_is_said(sweep_of, tmp_path):
+    folder = folder_of(tmp_path / "tiny" / "plain", modules=())
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").unlink()
+    settings["auto_map"] = {"AutoTokenizer": ["own.Slow", "own.Fast"]}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    notices = resolve(sweep_of(retriever={"source": "path:plain"}, pooling="mean", **SHORT).file).notices
+    assert notices == (
+        f"family 'mine': its retriever (path:{folder}) names code of its own (own.Fast, own.Slow), which is not run: "
+        "transformers reads it by its own",
+    )
+
+
 def test_an_unused_family_is_not_read(make_sweep):
     families = [{"name": "far", "retriever": {"source": f"hf:org/far@{'0' * 40}"}}]
     assert resolve(make_sweep(families=families).file).sweep.families[0].pooling is None

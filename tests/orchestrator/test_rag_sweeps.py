@@ -8,6 +8,10 @@ import shutil
 import pytest
 from tiny_readers import save_llama, save_t5
 
+from orchestrator.mirror import Mirror
+from results.layout import SWEEP_RECORD, SweepRecord, from_bytes
+from results.store import open_store
+
 
 @pytest.fixture
 def sweep(make_sweep):
@@ -54,7 +58,15 @@ def test_a_sweep_answers_shows_and_goes_on(sweep):
     assert 0 <= float(row["exact_match"]) <= float(row["f1"]) <= 1
     gains = sweep.command("tables", str(sweep.folder), "gains", "--format", "csv").stdout
     assert "quiz" not in gains
-    # Another prompt: no training, the same rankings, other answers beside the old ones.
+    store = open_store(str(sweep.folder))
+    mirror = Mirror(store, from_bytes(SweepRecord, store.read(SWEEP_RECORD)))
+    found = mirror.content(mirror.keys[0])
+    assert found.metrics["EM/quiz"] == float(row["exact_match"])
+    assert found.metrics["F1/quiz"] == pytest.approx(float(row["f1"]))
+    assert "nDCG_10/zoo" in found.metrics
+    assert "nDCG_10/quiz" not in found.metrics
+    assert [name for name in found.artifacts if name.startswith("answers/")]
+    # Fewer passages: no training, other answers beside the old ones.
     before = set(sweep.folder.glob("answers/*/qa.parquet"))
     checkpoints = {path: path.stat().st_mtime_ns for path in sweep.folder.glob("trials/*/trial.parquet")}
     text = sweep.file.read_text()

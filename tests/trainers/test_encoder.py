@@ -118,7 +118,7 @@ def test_prompts_and_lengths_belong_to_their_side(tiny_bert, make_spec, texts):
         append_eos=False,
         query_prompt="Valid: ",
         document_prompt="script ",
-        max_query_length=6,
+        max_query_length=9,
         max_document_length=12,
     )
     encoder = start_encoder(spec, None)
@@ -127,7 +127,7 @@ def test_prompts_and_lengths_belong_to_their_side(tiny_bert, make_spec, texts):
     assert encoder.tokenise(["run"], "document") == plain.tokenise(["script run"], "document")
     longest = texts[-1:]
     (query,), (document,) = encoder.tokenise(longest, "query"), encoder.tokenise(longest, "document")
-    assert (len(query), len(document)) == (6, 12)
+    assert (len(query), len(document)) == (9, 12)
     sep = encoder.tokenizer.sep_token_id
     assert (query[-1], document[-1]) == (sep, sep)
 
@@ -168,7 +168,7 @@ def test_dropout_follows_train_and_eval(minilm, texts):
 @pytest.mark.parametrize("length", [2, 129])
 def test_a_length_the_model_cannot_do_is_refused_with_what_it_can(tiny_bert, make_spec, length):
     spec = replace(make_spec(tiny_bert, pooling="mean", append_eos=False), max_query_length=length)
-    with pytest.raises(InputError, match=f"max_query_length is {length}; it must be 3 to 128 tokens"):
+    with pytest.raises(InputError, match=f"max_query_length is {length}; it must be 6 to 128 tokens"):
         start_encoder(spec, None)
 
 

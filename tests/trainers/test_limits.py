@@ -109,6 +109,23 @@ def test_a_broken_config_is_one_message(tiny_roberta):
         limits(WeightsSpec(source=f"path:{tiny_roberta}"), "")
 
 
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"num_hidden_layers": "three"}, "its num_hidden_layers is 'three', and not a number"),
+        ({"num_hidden_layers": -1}, "its num_hidden_layers is -1, and not a number of 0 or more"),
+        ({"max_position_embeddings": "many"}, "its max_position_embeddings is 'many', and not a number"),
+        ({"model_type": ["bert"]}, r"its model_type is \['bert'\], and not a text"),
+        ({"model_type": "roberta", "max_position_embeddings": 66, "pad_token_id": "x"}, "its pad_token_id is 'x'"),
+    ],
+)
+def test_a_config_of_other_types_is_one_message(tiny_roberta, config, said):
+    (tiny_roberta / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match=said) as raised:
+        limits(WeightsSpec(source=f"path:{tiny_roberta}"), "")
+    assert len(raised.value.problems) == 1
+
+
 def test_a_gguf_file_that_was_cut_off_is_one_message(tmp_path):
     (tmp_path / "x.gguf").write_bytes(b"GGUF\x03\x00\x00\x00")
     with pytest.raises(InputError, match=r"x\.gguf cannot be read"):

@@ -1,8 +1,10 @@
 """Questions answered from a real checkpoint's rankings: which passages are read, what rows come, what is not redone."""
 
 import json
+import shutil
 import string
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -194,6 +196,19 @@ def test_what_reading_changes_is_its_identity_and_that_of_nothing_else(evaluatio
         answers_id("c", replace(evaluation, rag=None), cosine)
 
 
+def test_unjudged_questions_have_answers_and_no_measures(questions, checkpoint, evaluation, store):
+    unjudged = Path(shutil.copytree(questions, questions.parent / "unjudged"))
+    (unjudged / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n")
+    entry = DataSet(name="unjudged", source=f"path:{unjudged}")
+    data = DataSpec(entry=entry, split="test", content_hash=data_sets.fingerprint(entry, "test").content_hash)
+    asked_of = replace(evaluation, data=data)
+    run(checkpoint, asked_of, store)
+    similarity = SimilaritySpec(name="dot", gamma_q=0.0, gamma_d=0.0, trained=False)
+    assert answers(checkpoint, asked_of, similarity, store).num_rows == 7
+    key = per_query_rows(evaluation_id(checkpoint_hash(checkpoint), asked_of, similarity))
+    assert read_rows(store, key, "per_query").num_rows == 0
+
+
 @pytest.mark.slow
 def test_smollm2_answers_better_from_the_right_passage_than_from_another(shared_data):
     """A causal model out of a GGUF file, with its head, on real questions."""
@@ -211,7 +226,7 @@ def test_smollm2_answers_better_from_the_right_passage_than_from_another(shared_
     rag = RagSpec(
         reader=reader,
         num_passages=1,
-        prompt=RagBlock(data_sets=("attack",)).prompt,
+        prompt=RagBlock(data_sets="attack").prompt,
         max_input_tokens=512,
         max_new_tokens=12,
     )

@@ -210,7 +210,10 @@ def test_a_router_that_routes_something_else_is_refused(tmp_path):
     ("text", "message"),
     [
         ("{", r"modules\.json cannot be read"),
-        ("{}", r"modules\.json is no JSON list"),
+        ("{}", r"modules\.json cannot be read: it is no JSON list"),
+        ("[[]]", r"modules\.json lists \[\], which is no module with a type and a path"),
+        ("[" * 100_000, r"modules\.json cannot be read: it is nested too deeply"),
+        (json.dumps([{"path": "../other", "type": "x.Transformer"}]), "which lies outside of it"),
         ("[]", "it has no Transformer module"),
         (json.dumps([{"path": "a", "type": "x.Transformer"}] * 2), "it has a second Transformer module"),
     ],

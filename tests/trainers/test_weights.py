@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from transformers import BertModel
 
@@ -181,6 +181,38 @@ def pointed(file):
 def test_weights_that_are_not_whole_are_refused_with_what_to_do(bert_copy, spoil, said):
     spoil(bert_copy / "model.safetensors")
     with pytest.raises(InputError, match=f"{said}.*: it was not copied or downloaded whole; copy or download it again"):
+        locate(local(bert_copy))
+
+
+def headed(change):
+    """Write another header of the same length over a file's own."""
+
+    def spoil(file):
+        data = file.read_bytes()
+        size = int.from_bytes(data[:8], "little")
+        header = json.loads(data[8 : 8 + size])
+        names = sorted(name for name in header if name != "__metadata__")
+        change(header, names)
+        text = json.dumps(header, separators=(",", ":")).encode()
+        assert len(text) <= size
+        file.write_bytes(data[:8] + text.ljust(size) + data[8 + size :])
+        with pytest.raises(SafetensorError):
+            load_file(file)
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda header, names: header[names[1]].update(data_offsets=header[names[0]]["data_offsets"]), "overlap"),
+        (lambda header, names: header[names[0]].update(dtype="Z99"), "a number type that safetensors has not, 'Z99'"),
+        (lambda header, names: header[names[0]].update(dtype="F16"), r"has \d+ bytes for \[.*\] of F16"),
+    ],
+)
+def test_a_header_that_cannot_be_is_refused_with_what_to_do(bert_copy, change, said):
+    headed(change)(bert_copy / "model.safetensors")
+    with pytest.raises(InputError, match=f"model.safetensors is damaged: by its header, .*{said}.*copy or download it"):
         locate(local(bert_copy))
 
 

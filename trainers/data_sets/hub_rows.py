@@ -1,6 +1,7 @@
-"""Rows of the data files that repositories have: JSON Lines and TSV, packed or not, and parquet."""
+"""Rows of the data files that repositories have: JSON Lines and TSV, packed or not, lists in JSON, and parquet."""
 
 import gzip
+import json
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -28,6 +29,8 @@ def file_rows(entry: DataSet, file: Path, faults: Faults, columns: Sequence[str]
     kind = file.name.removesuffix(".gz").rpartition(".")[2]
     if kind == "parquet":
         return _parquet_rows(entry, file)
+    if kind == "json":
+        return _listed_rows(entry, file)
     if kind == "jsonl":
         return json_objects(_lines(entry, file), file.name, faults)
     return _tsv_rows(_lines(entry, file), file, faults, columns)
@@ -67,6 +70,17 @@ def _lines(entry: DataSet, file: Path) -> Iterator[bytes]:
             yield from lines
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise problem(entry, f"{file} is damaged or was not fetched whole ({error}); {remedy(entry)}") from error
+
+
+def _listed_rows(entry: DataSet, file: Path) -> Iterator[tuple[str, Row]]:
+    """The objects of a file that is one list of them."""
+    try:
+        rows: Any = json.loads(file.read_bytes())
+    except ValueError as error:
+        raise problem(entry, f"{file} is not JSON ({error}); {remedy(entry)}") from error
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise problem(entry, f"{file} must hold a list of objects, not {shown(rows)}")
+    return ((f"item {number}", row) for number, row in enumerate(rows, start=1))
 
 
 def _tsv_rows(lines: Iterator[bytes], file: Path, faults: Faults, columns: Sequence[str]) -> Iterator[tuple[str, Row]]:

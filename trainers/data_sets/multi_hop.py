@@ -20,26 +20,28 @@ from trainers.data_sets.collection import ANSWERED_QUERIES, CORPUS, QRELS, Colle
 from trainers.data_sets.faults import Faults
 from trainers.data_sets.growing import GrowingTable
 from trainers.data_sets.hashing import text_hash
-from trainers.data_sets.hub_files import config_of, data_folder, inputs_of, problem, remedy
+from trainers.data_sets.hub_files import config_of, data_folder, inputs_of, is_hub, problem, remedy
 from trainers.data_sets.hub_layout import split_of
 from trainers.data_sets.hub_rows import file_rows, first_text
 from trainers.data_sets.json_lines import Row, checked_text, shown
 
 VERSION = 1
 _ID, _QUESTION = ("id", "_id", "qid", "question_id"), ("question", "query")
-_SUFFIXES = (".jsonl", ".parquet", ".jsonl.gz")
+_SUFFIXES = (".jsonl", ".json", ".parquet", ".jsonl.gz")
 _SPLIT = "test"
 Paragraph = tuple[str, str, bool]  # title, text, whether it supports the question
 
 
 def patterns(entry: DataSet) -> list[str]:
-    """The files that are read: the entry's config is a pattern of them."""
-    return [config_of(entry)]
+    """The files that are read, in whatever folder: the entry's config is a pattern of their names."""
+    return [f"**/{config_of(entry)}"]
 
 
 def inputs(entry: DataSet) -> list[str]:
     """What decides the collection outside the entry."""
-    return hub_retrieval.inputs(entry) if is_beir_folder(entry) else inputs_of(entry, patterns(entry))
+    if is_beir_folder(entry):
+        return hub_retrieval.inputs(entry)
+    return inputs_of(entry, [config_of(entry)] if is_hub(entry) else patterns(entry))
 
 
 def read(entry: DataSet, faults: Faults) -> Collection:
@@ -79,10 +81,11 @@ def read(entry: DataSet, faults: Faults) -> Collection:
 
 
 def _rows(entry: DataSet, faults: Faults) -> Iterator[tuple[Path, str, Row]]:
-    [pattern], folder = patterns(entry), data_folder(entry, patterns(entry))
-    files = sorted(file for file in folder.glob(pattern) if file.name.endswith(_SUFFIXES))
+    config = config_of(entry)
+    folder = data_folder(entry, [config])  # the hub's patterns cross folders as they are
+    files = sorted(file for file in folder.rglob(config) if file.name.endswith(_SUFFIXES))
     if not files:
-        raise problem(entry, f"{folder} has no file {pattern}; {remedy(entry, [pattern])}")
+        raise problem(entry, f"{folder} has no file {config}; {remedy(entry, [config])}")
     for file in files:
         for place, row in file_rows(entry, file, faults):
             yield file, place, row

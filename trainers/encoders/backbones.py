@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
@@ -112,7 +113,8 @@ def readable(folder: Path) -> Iterator[None]:
     except SafetensorError as error:
         message = f"cannot be read as a transformer: its weights are damaged ({error}); copy or download them again"
         raise _unusable(folder, message) from error
-    except (OSError, ValueError, ImportError) as error:  # the last: what a model's own code needs
+    except (OSError, ValueError, ImportError, StrictDataclassError) as error:
+        # ImportError: what a model's own code needs; the last: a config whose values are of other types
         raise _unusable(folder, f"cannot be read as a transformer: {error}") from error
     except RuntimeError as error:
         if "ignore_mismatched_sizes" not in str(error):

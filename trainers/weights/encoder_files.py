@@ -79,12 +79,12 @@ def _vocabulary_faults(config: dict[str, Any], vocabulary: Vocabulary) -> Iterat
 
 
 def _room_faults(encoder: EncoderSpec, vocabulary: Vocabulary) -> Iterator[str]:
-    """Lengths in which prompt and special tokens leave a text no room."""
+    """Lengths in which prompt and special tokens leave a text no room; one of 0 is not known yet."""
     num_special = vocabulary.num_special + (encoder.append_eos and not vocabulary.ends_texts)
     for side in ("query", "document"):
         key = f"max_{side}_length"
         length, prompt = getattr(encoder, key), vocabulary.prompt_tokens[getattr(encoder, f"{side}_prompt")]
-        if (room := length - num_special - prompt) < MIN_TEXT_TOKENS:
+        if length and (room := length - num_special - prompt) < MIN_TEXT_TOKENS:
             taken = f"of which special tokens take {num_special} and its {side}_prompt {prompt}"
             least = num_special + prompt + MIN_TEXT_TOKENS
             yield f"{key} is {length}, {taken}: {max(room, 0)} are left of a text (write {least} or more)"

@@ -1,7 +1,8 @@
 """Multi-hop questions that come with paragraphs, all of which are the corpus; HotpotQA stands among BEIR's.
 
-`config` is the pattern of the files that are read. How the study made collections of these sets it does not say: here
-they are the whole development sets, so that its figures are no check of them, and none other is published.
+`config` is the pattern of the files that are read, in whatever folder. How the study made collections of these sets it
+does not say: here they are the whole development sets, so that its figures are no check of them, and none other is
+published.
 """
 
 from search_spaces.catalogue.data_sets.entry import Counts, DataSet, SplitCounts
@@ -37,7 +38,7 @@ ENTRIES = (
     DataSet(
         name="novelhopqa",
         source="hf:abhaygupta1266/novelhopqa@unpinned",  # its revision is not known here; what is fetched first, stays
-        config="**/*",
+        config="*hop_*",
         reader="multi_hop",
         measures=_MEASURES,
         licence="not stated",

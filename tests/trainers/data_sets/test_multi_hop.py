@@ -114,14 +114,17 @@ def test_2wikimultihopqa(tmp_path):
     assert data_sets.report(entry).warnings() == ["1 questions that no paragraph supports were left out"]
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+@pytest.mark.parametrize("suffix", ["jsonl", "json", "parquet"])
 def test_novelhopqa_takes_all_hops(tmp_path, suffix):
     (tmp_path / "data").mkdir()
     (tmp_path / "README.md").write_text("a card, which is no data")
+    (tmp_path / "data" / "hop_1.py").write_text("a script, which is not run")
     for split, rows in NOVELS.items():
         file = tmp_path / "data" / f"{split}.{suffix}"
         if suffix == "jsonl":
             file.write_bytes(lines(rows))
+        elif suffix == "json":
+            file.write_text(json.dumps(rows))
         else:
             pq.write_table(pa.Table.from_pylist(rows), file)
     of_query, texts = found(entry_of(tmp_path, DATA_SETS["novelhopqa"].config))
@@ -130,7 +133,7 @@ def test_novelhopqa_takes_all_hops(tmp_path, suffix):
         (["She met Knightley there."], ["Knightley"]),
     ]
     assert len(texts) == 2
-    assert all(re.fullmatch(r"hop_[12]-(line|row)-1", query) for query in of_query)
+    assert all(re.fullmatch(r"hop_[12]-(line|row|item)-1", query) for query in of_query)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +151,13 @@ def test_rows_that_cannot_be_read_are_named(tmp_path, row, message):
     with pytest.raises(InputError, match=re.escape(message)) as error:
         data_sets.load(entry_of(tmp_path, "dev.jsonl"))
     assert "dev.jsonl: line 2" in str(error.value)
+
+
+@pytest.mark.parametrize(("text", "message"), [("[", "is not JSON"), ('{"a": 1}', "must hold a list of objects")])
+def test_a_file_that_is_no_list_is_named(tmp_path, text, message):
+    (tmp_path / "dev.json").write_text(text)
+    with pytest.raises(InputError, match=message):
+        data_sets.load(entry_of(tmp_path, "dev.json"))
 
 
 def test_files_that_are_not_there_are_named(tmp_path):
