@@ -362,6 +362,7 @@ def test_cranfield_with_its_exclusions(checkpoints, tmp_path) -> None:
         assert_equals_trec_eval(checkpoints["untrained"], evaluation, similarity, store)
 
 
+@pytest.mark.slow
 def test_queries_and_documents_go_through_towers_of_their_own(minilm, beir, tmp_path) -> None:
     from sentence_transformers import SentenceTransformer
 

@@ -166,6 +166,7 @@ def test_auto_holds_what_fits_the_memory_that_is_free(retriever, monkeypatch):
     assert HeldGraphs("auto").choose(batch.chunks, trained, run) == [False] * (len(slots) - 1) + [True]
 
 
+@pytest.mark.slow
 def test_graph_bytes_are_what_the_process_grows_by(minilm):
     """Against the resident memory of a real model's graph, which must be large enough to stand above the noise."""
     from trainers.memory import peak_rss_bytes, release_memory, reset_peak

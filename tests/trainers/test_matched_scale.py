@@ -48,6 +48,7 @@ def test_the_divisor_is_the_starting_encoders_norms_and_stands_in_the_checkpoint
     assert (stored.mode, stored.value, stored.divisor) == ("matched", 20.0, result.scale_divisor)
 
 
+@pytest.mark.slow
 def test_logits_start_alike_under_a_matched_scale_and_far_apart_under_a_fixed_one(data, minilm, tmp_path):
     deviations = {}
     for mode in ("fixed", "matched"):
