@@ -6,18 +6,22 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench format clean
+.PHONY: help demo test test-heavy check bench format clean
 
 help: ## Show what there is to make
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 demo: .venv/installed ## Run the demo sweep and print what it showed
 	@$(BIN)/densesweep run search_spaces/demo.yaml
 
-test: .venv/test-installed ## Run the whole test suite
+test: .venv/test-installed ## Run the test suite, but its heaviest tests
 	$(BIN)/python -m pytest -n 2 -m "not slow"
-	$(BIN)/python -m pytest -n 2 -m slow --ignore tests/orchestrator
-	$(BIN)/python -m pytest -m slow tests/orchestrator
+	$(BIN)/python -m pytest -n 2 -m "slow and not heavy" --ignore tests/orchestrator
+	$(BIN)/python -m pytest -m "slow and not heavy" tests/orchestrator
+
+test-heavy: .venv/test-installed ## Run the tests that take more than a minute each
+	$(BIN)/python -m pytest -n 2 -m heavy --ignore tests/orchestrator
+	$(BIN)/python -m pytest -m heavy tests/orchestrator
 
 check: .venv/test-installed ## Format, lint, types, layers, fast tests
 	$(BIN)/ruff format --check .

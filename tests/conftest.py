@@ -37,3 +37,10 @@ def shared_data() -> Callable[[str], Path]:
         return found
 
     return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is heavy is slow: `-m "not slow"` leaves both out."""
+    for item in items:
+        if item.get_closest_marker("heavy"):
+            item.add_marker("slow")

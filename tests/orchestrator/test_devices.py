@@ -177,7 +177,7 @@ def on_two(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     return sweep
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @needs_two_cpus
 def test_two_devices_train_what_one_trains(on_one, on_two):
     ours, theirs = (_trials(sweep)[LEARNABLE] for sweep in (on_two, on_one))
@@ -192,7 +192,7 @@ def test_two_devices_train_what_one_trains(on_one, on_two):
         torch.testing.assert_close(weight, weights[name], rtol=0, atol=WEIGHT_TOLERANCE)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @needs_two_cpus
 def test_trials_that_fill_the_machine_run_one_after_the_other(on_two):
     statuses = on_two.statuses()
@@ -207,7 +207,7 @@ def test_trials_that_fill_the_machine_run_one_after_the_other(on_two):
     assert len(list((on_two.folder / "probes").rglob("probes.parquet"))) == 2  # of two scales
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @needs_two_cpus
 def test_a_trial_that_fails_on_all_its_devices_is_recorded_once(on_two):
     statuses = on_two.statuses()
@@ -262,7 +262,7 @@ def _accelerate(*arguments: str) -> tuple[str, ...]:
     return ("-m", "accelerate.commands.launch", "--main_process_port", "0", *arguments)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @needs_two_cpus
 def test_killed_and_interrupted_under_ray_a_trial_gives_what_it_gives_alone(tmp_path):
     sweep = _sweep(tmp_path, devices=2, steps=200)
@@ -305,7 +305,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _trials(sweep)[LEARNABLE]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @needs_two_cpus
 @pytest.mark.parametrize("what", [TUNE_FUNCTION, TRAIN_CONTROLLER, FIRST_PROCESS])
 def test_whatever_is_killed_the_trial_gets_its_devices_again_and_gives_the_same(tmp_path, undisturbed, what):
@@ -325,7 +325,7 @@ def test_whatever_is_killed_the_trial_gets_its_devices_again_and_gives_the_same(
     assert _checkpoint_hash(trial) == _checkpoint_hash(undisturbed)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @needs_two_cpus
 def test_when_no_try_is_left_the_devices_go_to_the_next_trial(tmp_path):
     resources = {"devices": 2, "cpus": available_cpus() // 2, "threads": 1, "chunk_size": 4, "retries": 0}
@@ -343,7 +343,7 @@ def test_when_no_try_is_left_the_devices_go_to_the_next_trial(tmp_path):
     assert set(states.values()) == {"finished"}
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_devices_that_ray_does_not_find_fail_the_trial_at_once():
     resources = ResourcesBlock(devices=2, cpus=1)
     work = Work(
@@ -376,7 +376,7 @@ def test_what_can_never_be_placed_is_told(cluster, resources, expected):
     assert lacking(cluster, ResourcesBlock(**resources)) == expected
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @needs_two_cpus
 @pytest.mark.parametrize("launcher", [(), _accelerate("--cpu", "--num_processes", "2")])
 def test_a_trial_alone_in_too_few_processes_is_refused(tmp_path, on_two, launcher):

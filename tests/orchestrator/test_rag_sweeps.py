@@ -47,7 +47,7 @@ def test_a_reader_or_questions_that_cannot_be_used_are_refused_before_anything_i
     assert "no query of split 'test' of data set 'quiz' has answers" in questions
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_sweep_answers_shows_and_goes_on(sweep):
     done = sweep.run()
     assert done.returncode == 0, done.stderr + sweep.logs()

@@ -29,7 +29,7 @@ MINILM = EncoderSpec(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_minilm_on_scifact(shared_data, tmp_path) -> None:
     """All-MiniLM-L6-v2 at 256 tokens, cosine: nDCG@10 of 64.5 on the test split (the MTEB leaderboard's figure)."""
     entry = DataSet(name="scifact", source=f"path:{shared_data('scifact')}")

@@ -209,7 +209,7 @@ def test_unjudged_questions_have_answers_and_no_measures(questions, checkpoint, 
     assert read_rows(store, key, "per_query").num_rows == 0
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_smollm2_answers_better_from_the_right_passage_than_from_another(shared_data):
     """A causal model out of a GGUF file, with its head, on real questions."""
     entry = DataSet(name="nq_squad_open", source=f"path:{shared_data('nq_squad_open')}")
