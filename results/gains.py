@@ -178,16 +178,17 @@ def _reason(like: pl.Expr, baseline: str) -> pl.Expr:
 def _in_order(cells: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
     """Families and groups as the sweep lists them, regimes and similarities as the catalogue does, untrained first."""
     return cells.sort(
-        *("task", _place("family", chosen["family"].unique(maintain_order=True)), "layers"),
-        _place("init_regime", INIT_REGIMES),
+        *("task", place("family", chosen["family"].unique(maintain_order=True)), "layers"),
+        place("init_regime", INIT_REGIMES),
         *_SCALE,
-        _place("group", chosen["group"].unique(maintain_order=True)),
-        _place("kind", ("untrained", "train")),
-        _place("similarity", SIMILARITIES),
+        place("group", chosen["group"].unique(maintain_order=True)),
+        place("kind", ("untrained", "train")),
+        place("similarity", SIMILARITIES),
         maintain_order=True,
     )
 
 
-def _place(column: str, order: Iterable[str]) -> pl.Expr:
-    places = {name: place for place, name in enumerate(order)}
+def place(column: str, order: Iterable[str]) -> pl.Expr:
+    """Where a column's value stands in `order`; after all of them where it does not."""
+    places = {name: index for index, name in enumerate(order)}
     return pl.col(column).replace_strict(places, default=len(places), return_dtype=pl.Int64)

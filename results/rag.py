@@ -1,14 +1,12 @@
 """How good a reader's answers are per cell, data set and similarity: exact match and F1, averaged over seeds."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import polars as pl
 
-from results.gains import start_similarity
+from results.listing import in_order, ranked, with_untrained
 from results.scores import mean_if_whole
 from results.selection import refuse_pooling, refuse_repeats, scale_name, select_result, select_trials
-from search_spaces.catalogue.init_regimes import INIT_REGIMES
-from search_spaces.catalogue.similarities import SIMILARITIES
 
 CELL = ["task", "family", "layers", "init_regime", "data_set", "split"]
 SCORES = ("exact_match", "f1")
@@ -39,13 +37,14 @@ def rag_scores(
     if not pool:
         refuse_pooling(trained)
     seeds = _over_seeds(_with_found(_over_questions(answers), chosen))
-    rows = _ranked(_with_untrained(seeds.filter(pl.col("kind") == "train"), seeds.filter(pl.col("kind") != "train")))
+    after, before = seeds.filter(pl.col("kind") == "train"), seeds.filter(pl.col("kind") != "train")
+    rows = ranked(with_untrained(after, before, CELL, {name: f"untrained_{name}" for name in SCORES}), CELL, "f1")
     scales = trained.select("scale_mode", "scale_value").unique().sort("scale_mode", "scale_value").rows()
     named = rows.with_columns(
         training_data=pl.lit(" + ".join(trained["training_data"].unique().sort())),
         scale=pl.lit(" + ".join(scale_name(mode, value) for mode, value in scales)),
     )
-    return select_result(_in_order(named, chosen), where).select(
+    return select_result(in_order(named, chosen, ["data_set"]), where).select(
         *("task", "training_data", "scale", "family", "layers", "init_regime", "data_set", "split", "kind"),
         *("similarity", "score_similarity", *SCORES, *(f"untrained_{name}" for name in SCORES), "rank", "num_seeds"),
         *("num_questions", "cut_share", "reader", "num_passages"),
@@ -79,34 +78,3 @@ def _over_seeds(rows: pl.DataFrame) -> pl.DataFrame:
         cut_share=pl.col("cut_share").mean(),
         num_seeds=pl.col("seed").n_unique(),
     )
-
-
-def _with_untrained(trained: pl.DataFrame, untrained: pl.DataFrame) -> pl.DataFrame:
-    before = untrained.select(
-        *CELL, *(pl.col(name).alias(f"untrained_{name}") for name in SCORES), start="score_similarity"
-    )
-    starts = {name: start_similarity(name) for name in trained["score_similarity"].unique()}
-    rows = trained.with_columns(start=pl.col("score_similarity").replace_strict(starts, return_dtype=pl.String))
-    return rows.join(before, on=[*CELL, "start"], how="left", nulls_equal=True, maintain_order="left")
-
-
-def _ranked(rows: pl.DataFrame) -> pl.DataFrame:
-    own = pl.when(pl.col("similarity") == pl.col("score_similarity")).then(pl.col("f1").round(12))
-    return rows.with_columns(rank=own.rank("dense", descending=True).over(CELL))
-
-
-def _in_order(rows: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
-    """Families and data sets as the sweep lists them, regimes and similarities as the catalogue does."""
-    return rows.sort(
-        *("task", _place("family", chosen["family"].unique(maintain_order=True)), "layers"),
-        _place("init_regime", INIT_REGIMES),
-        _place("data_set", chosen["data_set"].unique(maintain_order=True)),
-        _place("similarity", SIMILARITIES),
-        _place("score_similarity", SIMILARITIES),
-        maintain_order=True,
-    )
-
-
-def _place(column: str, order: Iterable[str]) -> pl.Expr:
-    places = {name: place for place, name in enumerate(order)}
-    return pl.col(column).replace_strict(places, default=len(places), return_dtype=pl.Int64)
