@@ -269,7 +269,9 @@ def test_only_what_is_missing_is_computed(beir, checkpoints, tmp_path) -> None:
 def test_without_score_similarities_nothing_is_read(tmp_path) -> None:
     nothing = DataSet(name="absent", source=f"path:{tmp_path}/absent")
     evaluation = EvaluationSpec(data=DataSpec(entry=nothing, split="test", content_hash="0"))
-    evaluate(tmp_path / "no checkpoint", evaluation, [], store=open_store(str(tmp_path / "sweep")))
+    store = open_store(str(tmp_path / "sweep"))
+    evaluate(tmp_path / "no checkpoint", evaluation, [], store=store)
+    assert store.list("") == []
 
 
 def test_which_similarities_score_which_checkpoint() -> None:
