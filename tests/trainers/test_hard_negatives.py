@@ -95,8 +95,6 @@ def test_drawn_negatives_are_the_querys_own_then_others_that_are_not_relevant(se
             assert set(drawn[: len(available)]) <= available, "its own negatives stand first"
             num_random += 4 - min(4, len(available))
     assert plan.num_random == num_random
-    queries = {query for query, _ in positive}
-    assert plan.num_short_queries == sum(len(own.get(query, ())) < 4 for query in queries)
 
 
 def test_hard_negatives_do_not_move_the_pairs_and_more_steps_only_append():
@@ -109,7 +107,7 @@ def test_hard_negatives_do_not_move_the_pairs_and_more_steps_only_append():
     assert plain.negative_SBK.shape == (30, 5, 0)
     assert np.array_equal(short.negative_SBK, long.negative_SBK[:12])
     assert not np.array_equal(other.negative_SBK, long.negative_SBK)
-    assert (plain.num_random, plain.num_short_queries) == (0, 0)
+    assert plain.num_random == 0
 
 
 def test_all_negatives_of_a_query_are_drawn_equally_often():

@@ -24,13 +24,11 @@ class BatchPlan:
     Attributes:
         pair_SB: int64 [S, B], the pairs.
         negative_SBK: int64 [S, B, K], of each pair's query its hard negatives, indices into `document_texts`.
-        num_short_queries: how many queries of the training data have fewer than K negatives.
         num_random: how many numbers of `negative_SBK` are random documents in place of negatives that are lacking.
     """
 
     pair_SB: NDArray[np.int64]
     negative_SBK: NDArray[np.int64]
-    num_short_queries: int
     num_random: int
 
     def __len__(self) -> int:
@@ -62,12 +60,7 @@ def plan_batches(
     batches = chain.from_iterable(_epochs(pairs, global_batch, generator))
     pair_SB = np.stack(list(islice(batches, steps)))
     negative_SBK, num_random = draw_negatives(pairs, pair_SB, hard_negatives, seed)
-    return BatchPlan(
-        pair_SB=pair_SB,
-        negative_SBK=negative_SBK,
-        num_short_queries=int((pairs.negatives.counts < hard_negatives).sum()),
-        num_random=num_random,
-    )
+    return BatchPlan(pair_SB=pair_SB, negative_SBK=negative_SBK, num_random=num_random)
 
 
 def false_negatives(
