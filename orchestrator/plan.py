@@ -35,12 +35,13 @@ from results.layout import Status as TrialStatus
 from results.rows import read_rows
 from results.store import Store
 from search_spaces.expand import IN_DOMAIN, Expansion, GroupedEvaluation, expand, named
-from search_spaces.identity import probe_id, trial_id
+from search_spaces.identity import probe_id, study_id, trial_id
 from search_spaces.load import load_sweep
 from search_spaces.problems import InputError, Problem
 from search_spaces.schema import SweepFile
 from search_spaces.scoring import trained_similarity
 from search_spaces.specs import DataSpec, EncoderSpec, ProbeSpec, TrialSpec, with_data_hash
+from search_spaces.tuning import TunedCell
 from trainers import data_sets, weights
 from trainers.evaluation.evaluations import missing_evaluations
 from trainers.training.pairs import pair_counts
@@ -77,6 +78,14 @@ class ProbePlan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StudyPlan:
+    """A study that finds hyperparameters for its cell before the cell's trials run."""
+
+    cell: TunedCell
+    study_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """A resolved sweep: every content hash known, every identity made, what is done and what is left."""
 
@@ -88,6 +97,7 @@ class Plan:
     left_out: tuple[LeftOut, ...]
     primary_groups: tuple[str, ...]
     notices: tuple[str, ...] = ()
+    studies: tuple[StudyPlan, ...] = ()
 
     @property
     def is_finished(self) -> bool:
@@ -140,7 +150,7 @@ def resolve(path: Path) -> Resolved:
     problems += batch_problems(asked.batches, {**_num_scored(asked.training, data), **num_queries}, where)
     problems += negative_problems(negatives, counts, where)
     problems += candidate_problems(counts, where, key="axes.training_data")
-    validations = dict.fromkeys(t.validation for t in expansion.trials if t.validation) if expansion else ()
+    validations = dict.fromkeys(t.validation for t in _trainings(expansion) if t.validation)
     problems += pool_problems(validations, data, where)
     grouped = [e.spec.data for e in expansion.evaluations if e.groups] if expansion else asked.evaluation
     for key, scored in (("validation.data", asked.validation), ("evaluation.groups", grouped)):
@@ -162,7 +172,7 @@ def _num_scored(training: Iterable[DataSpec], data: Mapping[DataSpec, DataSpec])
 def _hard_negatives(expansion: Expansion | None, there: Container[DataSpec]) -> dict[DataSpec, list[int]]:
     """What trials ask for of training data that is there: how many hard negatives of each query, each number once."""
     asked: dict[DataSpec, list[int]] = {}
-    for trial in expansion.trials if expansion else ():
+    for trial in _trainings(expansion):
         data, settings = trial.training_data, trial.training
         if data and data in there and settings and settings.hard_negatives:
             numbers = asked.setdefault(data, [])
@@ -179,19 +189,30 @@ def _expanded(sweep: SweepFile, where: str, problems: list[Problem]) -> Expansio
         return None
 
 
+def _trainings(expansion: Expansion | None) -> tuple[TrialSpec, ...]:
+    """All trials, and of each study the samples at the ends of its search spaces."""
+    if expansion is None:
+        return ()
+    return (*expansion.trials, *(sample for cell in expansion.tuned for sample in cell.extremes()))
+
+
 def _filled(
     expansion: Expansion, encoders: Mapping[EncoderSpec, EncoderSpec], data: Mapping[DataSpec, DataSpec]
 ) -> Expansion:
+    def filled(trial: TrialSpec) -> TrialSpec:
+        return replace(
+            trial,
+            encoder=encoders[trial.encoder],
+            training_data=data[trial.training_data] if trial.training_data else None,
+            validation=replace(trial.validation, data=data[trial.validation.data]) if trial.validation else None,
+        )
+
     return replace(
         expansion,
-        trials=tuple(
-            replace(
-                t,
-                encoder=encoders[t.encoder],
-                training_data=data[t.training_data] if t.training_data else None,
-                validation=replace(t.validation, data=data[t.validation.data]) if t.validation else None,
-            )
-            for t in expansion.trials
+        trials=tuple(filled(trial) for trial in expansion.trials),
+        tuned=tuple(
+            replace(cell, tuning=filled(cell.tuning), reporting=tuple(filled(trial) for trial in cell.reporting))
+            for cell in expansion.tuned
         ),
         probes=tuple(
             replace(p, encoder=encoders[p.encoder], training_data=data[p.training_data]) for p in expansion.probes
@@ -220,6 +241,7 @@ def make_plan(resolved: Resolved, store: Store | None) -> Plan:
         left_out=tuple(LeftOut(title=cell.title, reason=cell.reason) for cell in expansion.left_out),
         primary_groups=expansion.primary_groups,
         notices=resolved.notices,
+        studies=tuple(StudyPlan(cell=cell, study_id=study_id(cell)) for cell in expansion.tuned),
     )
 
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from orchestrator.events import Ended, Event, Listener, Started, Stepped
 from orchestrator.interrupt import Interrupt, interruptible
 from orchestrator.machine import available_cpus
+from orchestrator.not_run import not_run_problems
 from orchestrator.plan import Plan, Resolved, make_plan, resolve, sweep_record
 from orchestrator.program import command
 from orchestrator.progress import progress_of, shown
@@ -52,6 +53,8 @@ def run_sweep(request: Request) -> int:
     """
     with request.console.status("reading weights and data"):
         resolved = resolve(request.path)
+    if problems := list(not_run_problems(resolved.sweep, resolved.where)):
+        raise InputError(problems)
     uri = storage_of(resolved.sweep, request.storage)
     store = open_store(uri)
     with _locked(store, uri) as lock:

@@ -11,6 +11,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from search_spaces.specs import DataSpec, EvaluationSpec, ProbeSpec, SimilaritySpec, TrialSpec, WeightsSpec
+from search_spaces.tuning import TunedCell
 
 TRAINING_VERSION = 2  # raise by hand when the same spec no longer gives the same checkpoint
 EVALUATION_VERSION = 3  # raise by hand when the same checkpoint no longer gives the same rows
@@ -33,6 +34,19 @@ def trial_id(spec: TrialSpec) -> str:
 def probe_id(spec: ProbeSpec) -> str:
     """The probe's identity: 16 hex digits of SHA-256 over its resolved spec and PROBE_VERSION."""
     return _digest({"probe_version": PROBE_VERSION, "spec": _canonical(spec)})
+
+
+def study_id(cell: TunedCell) -> str:
+    """The identity of a study: what its samples train, less what is searched, and how, but not how many samples.
+
+    A study that is given more samples goes on.
+    """
+    searched = {name for name, _ in cell.tune.spaces}
+    spec = _canonical(cell.tuning)
+    spec["training"] = {name: value for name, value in spec["training"].items() if name not in searched}
+    how = {name: value for name, value in _canonical(cell.tune).items() if name != "num_samples"}
+    kinds = {name: type(space).__name__ for name, space in cell.tune.spaces}
+    return _digest({"training_version": TRAINING_VERSION, "spec": spec, "tune": how, "kinds": kinds})
 
 
 def encoding_id(checkpoint_hash: str, evaluation: EvaluationSpec) -> str:

@@ -2,176 +2,24 @@
 
 import math
 import re
-from dataclasses import fields
-from typing import Annotated, Any, Literal, Optional, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    TypeAdapter,
-    ValidationError,
-    ValidationInfo,
-    create_model,
-    field_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
-from search_spaces.catalogue.data_sets import DATA_SETS, PARTS, DataSet
-from search_spaces.catalogue.families import FAMILIES, Family, SourceText, WeightsSourceText, checked_pinned
-from search_spaces.catalogue.init_regimes import INIT_REGIMES
-from search_spaces.catalogue.similarities import SIMILARITIES
+from search_spaces.axes import Axes, ExcludeBlock, IncludeBlock, Zip
+from search_spaces.blocks import Block, Bytes, DataSetName, DataSetRef, GroupName, Or, axis, different
+from search_spaces.catalogue.data_sets import DataSet
+from search_spaces.catalogue.families import Family, SourceText, WeightsSourceText, checked_pinned
 from search_spaces.groups import written_out
+from search_spaces.hyperparameters import TrainingBlock
 from search_spaces.problems import unknown_name
-from search_spaces.specs import MAX_SEED, Precision, ScaleSpec, Task, Towers, TrainingSettings
+from search_spaces.specs import Precision
+from search_spaces.tune_block import TuneBlock
 
-_SCALE = re.compile(r"(?P<mode>fixed|matched)\((?P<value>[0-9]+(\.[0-9]+)?)\)")
-_MATCHED = "matched(20)"  # the study's scale, where norms are divided out
 FLAN_T5_LARGE = "hf:google/flan-t5-large@0613663d0d48ea86ba8cb3d7a44f0f65dc596a2a"  # Apache-2.0; the study's reader
 PLACES = ("{passages}", "{question}")  # of a reader's prompt
 _SWEEP_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-Item = TypeVar("Item")
-
-
-class Block(BaseModel):
-    """A block of the sweep file: an unknown key is an error, and so is a value of another type."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-def parse_scale(text: str) -> ScaleSpec:
-    """Read 'fixed(20)', 'matched(20)' or 'matched', which is the same: see `ScaleSpec`."""
-    match = _SCALE.fullmatch(_MATCHED if text == "matched" else text)
-    if match is None or not 0 < float(match["value"]) < math.inf:
-        hint = "write fixed(20), for logits of 20 times the score, or matched, for logits that start alike"
-        raise ValueError(f"'{text}' is not a scale ({hint})")
-    return ScaleSpec(mode="fixed" if match["mode"] == "fixed" else "matched", value=float(match["value"]))
-
-
-def _known(kind: str, names: tuple[str, ...]) -> AfterValidator:
-    def check(value: str, info: ValidationInfo) -> str:
-        declared = tuple((info.context or {}).get(kind, ()))
-        name = value.partition("/")[0] if kind == "data set" else value
-        if name not in names and name not in declared:
-            raise ValueError(unknown_name(kind, name, [*names, *declared]))
-        return value
-
-    return AfterValidator(check)
-
-
-def _catalogue_name(name: str) -> str:
-    if name not in DATA_SETS:
-        whole = f" (name its parts: {', '.join(PARTS[name])})" if name in PARTS else ""
-        raise ValueError(unknown_name("data set of the catalogue", name, list(DATA_SETS)) + whole)
-    return name
-
-
-def _scale(text: str) -> str:
-    parse_scale(text)
-    return text
-
-
-SimilarityName = Annotated[str, _known("similarity", tuple(SIMILARITIES))]
-RegimeName = Annotated[str, _known("init regime", tuple(INIT_REGIMES))]
-FamilyName = Annotated[str, _known("family", tuple(FAMILIES))]
-DataSetRef = Annotated[str, _known("data set", tuple(DATA_SETS))]  # NAME or NAME/SPLIT
-DataSetName = Annotated[str, AfterValidator(_catalogue_name)]
-# Group names stand in paths, MLflow metrics and papers.
-GroupName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
-ScaleText = Annotated[str, AfterValidator(_scale)]
-
-
-class FamilyChoice(Block):
-    """A family with what this sweep changes of it: the first N layers only, two towers, or shorter texts (tokens)."""
-
-    name: FamilyName
-    layers: int | None = Field(default=None, gt=0)
-    towers: Towers = "shared"
-    max_query_length: int | None = Field(default=None, gt=0)
-    max_document_length: int | None = Field(default=None, gt=0)
-
-
-def _as_choice(value: Any) -> Any:
-    return {"name": value} if isinstance(value, str) else value
-
-
-def _as_tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else (value,)
-
-
-def _no_duplicates(values: tuple[Item, ...]) -> tuple[Item, ...]:
-    seen: list[Item] = []
-    for value in values:
-        if value in seen:
-            raise ValueError(f"{value!r} stands twice")
-        seen.append(value)
-    if not seen:
-        raise ValueError("an axis without values")
-    return values
-
-
-def _axis(item: Any) -> Any:
-    return Annotated[tuple[item, ...], BeforeValidator(_as_tuple), AfterValidator(_no_duplicates)]
-
-
-# The hyperparameters' types, ranges and defaults stand once, in TrainingSettings.
-_HINTS = get_type_hints(TrainingSettings, include_extras=True)
-_PARTIAL: dict[str, Any] = {field.name: (_HINTS[field.name] | None, None) for field in fields(TrainingSettings)}
-TrainingBlock: type[Block] = create_model("TrainingBlock", __base__=Block, **_PARTIAL)
-
-
-def _checked_hyperparameters(axes: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
-    faults = []
-    checked: dict[str, tuple[Any, ...]] = {}
-    for name, values in axes.items():
-        if name not in _HINTS:
-            faults.append(unknown_name("hyperparameter", name, list(_HINTS)))
-            continue
-        for value in values:
-            try:  # what is validated is kept: 1 for a float is 1.0, and has one identity
-                checked[name] = (*checked.get(name, ()), TypeAdapter(_HINTS[name]).validate_python(value, strict=True))
-            except ValidationError as error:
-                faults.append(f"{name}: {value!r}: {error.errors()[0]['msg']}")
-    if faults:
-        raise ValueError("; ".join(faults))
-    return checked
-
-
-_HyperparameterAxes: Any = Annotated[dict[str, _axis(Any)], AfterValidator(_checked_hyperparameters)]  # type: ignore[misc]
-
-
-class Axes(Block):
-    """The axes that are crossed. Each is one value or a list; `hyperparameters` adds any of the training settings."""
-
-    task: _axis(Task)  # type: ignore[valid-type]
-    training_data: _axis(DataSetRef)  # type: ignore[valid-type]
-    family: _axis(Annotated[FamilyChoice, BeforeValidator(_as_choice)])  # type: ignore[valid-type]
-    similarity: _axis(SimilarityName)  # type: ignore[valid-type]
-    init_regime: _axis(RegimeName)  # type: ignore[valid-type]
-    seed: _axis(Annotated[int, Field(ge=0, le=MAX_SEED)])  # type: ignore[valid-type]
-    scale: _axis(ScaleText)  # type: ignore[valid-type]
-    hyperparameters: _HyperparameterAxes = {}
-
-
-_OPTIONAL_AXES: dict[str, Any] = {
-    name: (Annotated[Optional[field.annotation], *field.metadata], None)  # noqa: UP045 - a type known at run time only
-    for name, field in Axes.model_fields.items()
-    if name != "hyperparameters"
-}
-IncludeBlock: type[Block] = create_model(
-    "IncludeBlock", __base__=Block, **_OPTIONAL_AXES, hyperparameters=(_HyperparameterAxes, {})
-)
-
-
-class ExcludeBlock(Block):
-    """Cells to leave away: those that match every axis named here."""
-
-    training_data: _axis(DataSetRef) | None = None  # type: ignore[valid-type]
-    family: _axis(FamilyName) | None = None  # type: ignore[valid-type]
-    similarity: _axis(SimilarityName) | None = None  # type: ignore[valid-type]
-    init_regime: _axis(RegimeName) | None = None  # type: ignore[valid-type]
-    seed: _axis(int) | None = None  # type: ignore[valid-type]
+_SHARE = re.compile(r"1/(?P<parts>[1-9][0-9]*)")
 
 
 class ReaderBlock(Block):
@@ -199,7 +47,7 @@ def _checked_prompt(prompt: str) -> str:
 class RagBlock(Block):
     """Questions answered from what each checkpoint finds; see `RagSpec`. `data_sets` are NAME or NAME/SPLIT."""
 
-    data_sets: _axis(DataSetRef)  # type: ignore[valid-type]
+    data_sets: axis(DataSetRef)  # type: ignore[valid-type]
     reader: ReaderBlock = ReaderBlock()
     num_passages: int = Field(default=5, gt=0, le=100)
     prompt: Annotated[str, AfterValidator(_checked_prompt)] = (
@@ -214,9 +62,10 @@ def _written_out(groups: Any, info: ValidationInfo) -> Any:
 
 
 _Groups: Any = Annotated[
-    dict[GroupName, _axis(DataSetRef)],  # type: ignore[misc]
+    dict[GroupName, axis(DataSetRef)],  # type: ignore[misc]
     Field(min_length=1),
     BeforeValidator(_written_out),
+    Or({"type": "string"}, {"type": "array", "items": {"type": "string"}}, {"type": "object"}),
 ]
 
 
@@ -266,8 +115,37 @@ class ProbeBlock(Block):
     candidates_per_query: int = Field(default=64, gt=1)
 
 
+def _as_share(value: Any) -> Any:
+    match = _SHARE.fullmatch(value) if isinstance(value, str) else None
+    return 1 / int(match["parts"]) if match else value
+
+
+def _checked_share(gpus: float) -> float:
+    """Whole GPUs, or an equal share of one: others leave a rest that no trial can use."""
+    parts = round(1 / gpus) if 0 < gpus < 1 else 1
+    if gpus == int(gpus) or math.isclose(gpus, 1 / parts, rel_tol=1e-9):
+        return gpus
+    if gpus > 1:
+        raise ValueError(f"{gpus:g} GPUs are neither whole nor a share of one (write {int(gpus)} or {int(gpus) + 1})")
+    shares = " or ".join(dict.fromkeys(f"1/{k}" for k in (math.floor(1 / gpus), math.ceil(1 / gpus))))
+    raise ValueError(f"{gpus:g} is no equal share of a GPU (write {shares}, as text)")
+
+
+Gpus = Annotated[
+    float,
+    Field(ge=0, allow_inf_nan=False),
+    BeforeValidator(_as_share),
+    AfterValidator(_checked_share),
+    Or({"type": "string", "pattern": "^1/[1-9][0-9]*$"}),
+]
+
+
 class ResourcesBlock(Block):
     """What one trial is given, and how often a trial whose worker died is tried again.
+
+    `gpus`: whole ones, or 1/k of one ('1/3'), which k trials share. `memory`: how much a trial needs, as 8GB or in
+    bytes; so many trials run at once as a node has memory for. `accelerator_type`: the kind of GPU to run on, such as
+    A100, by the names that Ray gives them.
 
     `at_once` caps how many trials and probes run together (default: as many as fit the machine's CPUs and GPUs).
     `threads` are the computing threads of a trial (default: one per CPU asked for).
@@ -277,7 +155,9 @@ class ResourcesBlock(Block):
     """
 
     cpus: int = Field(default=1, gt=0)
-    gpus: float = Field(default=0, ge=0, allow_inf_nan=False)
+    gpus: Gpus = 0
+    memory: Bytes | None = None
+    accelerator_type: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")] | None = None
     at_once: int | None = Field(default=None, gt=0)
     threads: int | None = Field(default=None, gt=0)
     retries: int = Field(default=1, ge=0)
@@ -285,6 +165,25 @@ class ResourcesBlock(Block):
     devices: int = Field(default=1, gt=0)
     chunk_size: Annotated[int, Field(gt=0)] | Literal["auto"] | None = "auto"
     torch_compile: bool = False
+
+    @field_validator("accelerator_type")
+    @classmethod
+    def _is_of_a_gpu(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("gpus") == 0:
+            raise ValueError(f"'{value}' is a kind of GPU, and gpus is 0 (write how many of them a trial takes)")
+        return value
+
+
+class BudgetBlock(Block):
+    """Where a sweep stops to start anything: what is under way ends, and the next run goes on with a larger budget.
+
+    `trials`: how many are trained, samples of a search counted. `gpu_hours`: of all trials and probes together, a share
+    of a GPU counted as that share. `wall_hours`: of one run.
+    """
+
+    trials: int | None = Field(default=None, gt=0)
+    gpu_hours: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    wall_hours: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
 
 class CheckpointsBlock(Block):
@@ -305,19 +204,25 @@ class SweepFile(Block):
 
     name: str
     storage: str | None = None
+    reuse: tuple[str, ...] = ()  # other sweep folders, whose finished trials count
     families: tuple[Family, ...] = ()
     data_sets: tuple[DataSet, ...] = ()
-    data_sources: dict[DataSetName, SourceText] = {}  # sets of the catalogue that are read from another place
+    data_sources: dict[DataSetName, SourceText] = Field(
+        default={}
+    )  # sets of the catalogue that are read from another place
     axes: Axes
     include: tuple[IncludeBlock, ...] = ()  # type: ignore[valid-type]
     exclude: tuple[ExcludeBlock, ...] = ()
+    zip: tuple[Zip, ...] = ()  # axes and hyperparameters that vary together, value by value
     missing_checkpoints: Literal["refuse", "leave_out"] = "refuse"
     allow_asymmetric: bool = False  # similarities with s(a, b) != s(b, a) on a symmetric task
     training: TrainingBlock  # type: ignore[valid-type]
     validation: ValidationBlock | None = None
+    tune: TuneBlock | None = None
     evaluation: EvaluationBlock
     probe: ProbeBlock = ProbeBlock()
     resources: ResourcesBlock = ResourcesBlock()
+    budget: BudgetBlock = BudgetBlock()
     checkpoints: CheckpointsBlock = CheckpointsBlock()
     tracking: TrackingBlock = TrackingBlock()
 
@@ -327,6 +232,19 @@ class SweepFile(Block):
         for entry in value:
             checked_pinned(entry.source)
         return value
+
+    @field_validator("zip")
+    @classmethod
+    def _zips_once(cls, value: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
+        names = [name for group in value for name in group]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"'{twice[0]}' stands in two lists (what varies together is one list)")
+        return value
+
+    @field_validator("reuse")
+    @classmethod
+    def _reuses_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(different(value)) if value else value
 
     @field_validator("name")
     @classmethod

@@ -1,17 +1,14 @@
 """Settings that count optimiser steps, held against how many a cell trains: beyond them they would do nothing."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
+from search_spaces.cells import Cell
 from search_spaces.problems import Problem
 from search_spaces.schema import SweepFile
 
 
-def step_problems(cells: Iterable[Mapping[str, Any]], sweep: SweepFile, where: str) -> Iterator[Problem]:
-    """Trainings that would end before their first validation, or in their warm-up.
-
-    A cell has its `hyperparameters`, and the key `block` of the file that it stands under.
-    """
+def step_problems(cells: Iterable[Cell], sweep: SweepFile, where: str) -> Iterator[Problem]:
+    """Trainings that would end before their first validation, or in their warm-up."""
     for cell in cells:
         (steps, _), (warmup_steps, key) = (_setting(name, cell, sweep) for name in ("steps", "warmup_steps"))
         if steps is None:
@@ -24,8 +21,10 @@ def step_problems(cells: Iterable[Mapping[str, Any]], sweep: SweepFile, where: s
             yield Problem(where=where, key="validation.every_steps", message=message)
 
 
-def _setting(name: str, cell: Mapping[str, Any], sweep: SweepFile) -> tuple[int | None, str]:
-    """A setting of a cell, None where only its default is left, and its key in the file."""
-    if name in cell["hyperparameters"]:
-        return cell["hyperparameters"][name], f"{cell['block']}.hyperparameters.{name}"
+def _setting(name: str, cell: Cell, sweep: SweepFile) -> tuple[int | None, str]:
+    """A setting of a cell, the largest that is searched, None where only its default is left; and its key."""
+    if name in cell.hyperparameters:
+        return cell.hyperparameters[name], f"{cell.block}.hyperparameters.{name}"
+    if sweep.tune and (space := sweep.tune.spaces.get(name)):
+        return space.largest(), f"tune.spaces.{name}"
     return getattr(sweep.training, name), f"training.{name}"

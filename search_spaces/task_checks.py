@@ -3,25 +3,21 @@
 The symmetric task 'sts' holds sim(a, b) against a rater's score of the pair, so sim(a, b) must be sim(b, a).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
+from search_spaces.blocks import parse_scale
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.catalogue.registry import Registry
 from search_spaces.catalogue.similarities import SIMILARITIES
+from search_spaces.cells import Cell
 from search_spaces.problems import Problem
-from search_spaces.schema import SweepFile, parse_scale
-
-_Cell = Mapping[str, Any]
+from search_spaces.schema import SweepFile
 
 
 def task_problems(
-    cells: Iterable[_Cell], sweep: SweepFile, data_sets: Registry[DataSet], where: str
+    cells: Iterable[Cell], sweep: SweepFile, data_sets: Registry[DataSet], where: str
 ) -> Iterator[Problem]:
-    """Everything in which a cell contradicts its task, or a group of evaluations itself.
-
-    A cell has its axis values, its `hyperparameters`, and the key `block` of the file that it stands under.
-    """
+    """Everything in which a cell contradicts its task, or a group of evaluations itself."""
     for cell in cells:
         for key, message in _cell_faults(cell, sweep, data_sets):
             yield Problem(where=where, key=key, message=message)
@@ -29,14 +25,14 @@ def task_problems(
     yield from _rag_problems(sweep, data_sets, where)
 
 
-def _cell_faults(cell: _Cell, sweep: SweepFile, data_sets: Registry[DataSet]) -> Iterator[tuple[str, str]]:
-    task, block = cell["task"], cell["block"]
-    yield from _data_faults(task, cell["training_data"], f"{block}.training_data", data_sets)
+def _cell_faults(cell: Cell, sweep: SweepFile, data_sets: Registry[DataSet]) -> Iterator[tuple[str, str]]:
+    task, block = cell.task, cell.block
+    yield from _data_faults(task, cell.training_data, f"{block}.training_data", data_sets)
     if sweep.validation and sweep.validation.data:
         yield from _data_faults(task, sweep.validation.data, "validation.data", data_sets)
     if task != "sts":
         return
-    similarity = SIMILARITIES[cell["similarity"]]
+    similarity = SIMILARITIES[cell.similarity]
     if not similarity.symmetric and not sweep.allow_asymmetric:
         why = "its trained exponents may come apart" if similarity.trained else "it divides by one text's norm alone"
         yield (
@@ -44,10 +40,10 @@ def _cell_faults(cell: _Cell, sweep: SweepFile, data_sets: Registry[DataSet]) ->
             f"task 'sts' needs sim(a, b) = sim(b, a), and '{similarity.name}' is not symmetric: {why} (take "
             f"{_symmetric()}, or write 'allow_asymmetric: true' to measure what that costs)",
         )
-    if cell["family"].towers == "separate":
+    if cell.family.towers == "separate":
         message = "two towers embed a text differently as first and as second of a pair, and task 'sts' is symmetric"
-        yield f"{block}.family '{cell['family'].name}'", f"{message} (write towers: shared)"
-    if (scale := parse_scale(cell["scale"])).value > 1:
+        yield f"{block}.family '{cell.family.name}'", f"{message} (write towers: shared)"
+    if (scale := parse_scale(cell.scale)).value > 1:
         yield (
             f"{block}.scale",
             f"task 'sts' holds scores times {scale.value:g} against ratings of 0 to 1 (write {scale.mode}(1))",
@@ -69,12 +65,12 @@ def _data_faults(task: str, reference: str, key: str, data_sets: Registry[DataSe
     )
 
 
-def _setting_faults(cell: _Cell, sweep: SweepFile) -> Iterator[tuple[str, str]]:
+def _setting_faults(cell: Cell, sweep: SweepFile) -> Iterator[tuple[str, str]]:
     """Settings of InfoNCE that the squared error has no use for."""
     for name, unused in (("hard_negatives", 0), ("loss_directions", "query_to_document")):
-        own = cell["hyperparameters"].get(name)
+        own = cell.hyperparameters.get(name)
         if (own if own is not None else getattr(sweep.training, name)) not in (None, unused):
-            key = f"{cell['block']}.hyperparameters.{name}" if own is not None else f"training.{name}"
+            key = f"{cell.block}.hyperparameters.{name}" if own is not None else f"training.{name}"
             yield key, "task 'sts' has no negatives: its loss is the squared error of each pair's score"
 
 
