@@ -38,6 +38,16 @@ def validate(file: SweepFileArgument) -> None:
 
 
 @app.command()
+def schema() -> None:
+    """Print the sweep file's schema as JSON Schema, for editors."""
+    import json
+
+    from search_spaces.json_schema import json_schema
+
+    print(json.dumps(json_schema(), indent=2))
+
+
+@app.command()
 def plan(file: SweepFileArgument, storage: StorageOption = None) -> None:
     """Show what a sweep file asks for: what is done, what is left, and what is left out and why."""
     from orchestrator.plan import make_plan, resolve

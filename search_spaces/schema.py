@@ -127,8 +127,8 @@ def _checked_share(gpus: float) -> float:
         return gpus
     if gpus > 1:
         raise ValueError(f"{gpus:g} GPUs are neither whole nor a share of one (write {int(gpus)} or {int(gpus) + 1})")
-    shares = " or ".join(dict.fromkeys(f"1/{k}" for k in (math.floor(1 / gpus), math.ceil(1 / gpus))))
-    raise ValueError(f"{gpus:g} is no equal share of a GPU (write {shares}, as text)")
+    shares = " or ".join(f"1/{k}" if k > 1 else "1" for k in (math.floor(1 / gpus), math.ceil(1 / gpus)))
+    raise ValueError(f"{gpus:g} is no equal share of a GPU (write {shares})")
 
 
 Gpus = Annotated[
