@@ -142,14 +142,32 @@ def _no_duplicates(values: tuple[Item, ...]) -> tuple[Item, ...]:
         if value in seen:
             raise ValueError(f"{value!r} stands twice")
         seen.append(value)
-    if not seen:
+    return values
+
+
+def _some(values: tuple[Item, ...]) -> tuple[Item, ...]:
+    if not values:
         raise ValueError("an axis without values")
     return values
 
 
+def _different_unless_zipped(values: tuple[Item, ...], info: ValidationInfo) -> tuple[Item, ...]:
+    return values if is_zipped(info.field_name or "", info) else _no_duplicates(values)
+
+
+def is_zipped(name: str, info: ValidationInfo) -> bool:
+    """Whether an axis or hyperparameter varies with others in the file, so that its values may repeat."""
+    return name in (info.context or {}).get("zipped", ())
+
+
+def values_of(item: Any) -> Any:
+    """The type of a value or a list of values."""
+    return Annotated[tuple[item, ...], BeforeValidator(_as_tuple), AfterValidator(_some), _OneOrMore()]
+
+
 def axis(item: Any) -> Any:
-    """The type of a value or a list of different values."""
-    return Annotated[tuple[item, ...], BeforeValidator(_as_tuple), AfterValidator(_no_duplicates), _OneOrMore()]
+    """The type of a value or a list of values, different ones unless they vary together with others (`zip`)."""
+    return Annotated[values_of(item), AfterValidator(_different_unless_zipped)]
 
 
 def parse_size(text: str) -> int:

@@ -73,6 +73,10 @@ def cell_problems(sweep: SweepFile, where: str) -> Iterator[Problem]:
                 key = f"zip[{index}]" if block.key == "axes" else block.key
                 message = f"values that vary together are as many of each, and in {block.key} {told}"
                 yield Problem(where=where, key=key, message=message)
+            rows = list(zip(*(block.values(name) for name in group), strict=False))
+            if twice := [row for place, row in enumerate(rows) if row in rows[:place]]:
+                message = f"{', '.join(map(_text, twice[0]))} stand together twice in {block.key}"
+                yield Problem(where=where, key=f"zip[{index}]", message=message)
     found = list(_all_cells(sweep)) if sweep.exclude else []
     for index, excluded in enumerate(sweep.exclude):
         if not _given(excluded):
@@ -97,6 +101,10 @@ def _wheels(names: Sequence[str], zipped: Sequence[tuple[str, ...]]) -> list[tup
     """The names in order, those that vary together as one, at the place of the first of them."""
     group_of = {name: tuple(n for n in names if n in group) for group in zipped for name in group}
     return list(dict.fromkeys(group_of.get(name, (name,)) for name in names))
+
+
+def _text(value: Any) -> str:
+    return value.name if isinstance(value, FamilyChoice) else str(value)
 
 
 def _given(block: ExcludeBlock) -> dict[str, tuple[Any, ...]]:

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated, Any, get_type_hints
 
-from pydantic import AfterValidator, GetJsonSchemaHandler, TypeAdapter, ValidationError, create_model
+from pydantic import AfterValidator, GetJsonSchemaHandler, TypeAdapter, ValidationError, ValidationInfo, create_model
 from pydantic_core import CoreSchema
 
-from search_spaces.blocks import Block, axis
+from search_spaces.blocks import Block, different, is_zipped, values_of
 from search_spaces.problems import unknown_name
 from search_spaces.specs import TrainingSettings
 
@@ -30,7 +30,7 @@ def checked_value(name: str, value: Any) -> Any:
         raise ValueError(f"{name}: {value!r}: {error.errors()[0]['msg']}") from error
 
 
-def _checked(axes: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
+def _checked(axes: dict[str, tuple[Any, ...]], info: ValidationInfo) -> dict[str, tuple[Any, ...]]:
     faults: list[str] = []
     checked: dict[str, tuple[Any, ...]] = {}
     for name, values in axes.items():
@@ -39,6 +39,11 @@ def _checked(axes: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
                 checked[name] = (*checked.get(name, ()), checked_value(name, value))
             except ValueError as error:
                 faults.append(str(error))
+        try:
+            if not is_zipped(name, info):
+                different(checked.get(name, ()))
+        except ValueError as error:
+            faults.append(f"{name}: {error}")
     if faults:
         raise ValueError("; ".join(dict.fromkeys(faults)))
     return checked
@@ -54,4 +59,4 @@ class _ByName:
         return {"type": "object", "properties": either, "additionalProperties": False}
 
 
-HyperparameterAxes: Any = Annotated[dict[str, axis(Any)], AfterValidator(_checked), _ByName()]  # type: ignore[misc]
+HyperparameterAxes: Any = Annotated[dict[str, values_of(Any)], AfterValidator(_checked), _ByName()]  # type: ignore[misc]

@@ -100,7 +100,7 @@ def _readers(raw: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _declared_names(raw: dict[str, Any]) -> dict[str, Any]:
-    """What the schema must know of the file's own declarations: names, and by group those that stand in it."""
+    """What the schema must know of the rest of the file: declared names, by group those in it, and what is zipped."""
     groups: dict[str, list[str]] = {}
     for entry in _declarations(raw, "data_sets"):
         for group in entry["groups"] if isinstance(entry.get("groups"), list) else []:
@@ -109,7 +109,13 @@ def _declared_names(raw: dict[str, Any]) -> dict[str, Any]:
         "family": [str(entry.get("name")) for entry in _declarations(raw, "families")],
         "data set": [str(entry.get("name")) for entry in _declarations(raw, "data_sets")],
         "groups": groups,
+        "zipped": [name for group in _lists(raw.get("zip")) for name in group],
     }
+
+
+def _lists(value: Any) -> list[list[Any]]:
+    """The lists that are in a list; what is of another form is left for the schema to refuse."""
+    return [item if isinstance(item, list) else [] for item in value] if isinstance(value, list) else []
 
 
 def _shadowed_names(raw: dict[str, Any], where: str) -> Iterator[Problem]:

@@ -89,3 +89,17 @@ def test_exclude_reads_scales_and_hyperparameters(parse, zipped):
     assert problems(parse, zipped) == ["sweep.yaml: exclude[0]: matches no cell of this file"]
     zipped["exclude"] = [{}]
     assert problems(parse, zipped) == ["sweep.yaml: exclude[0]: names no axis, so it would exclude everything"]
+
+
+def test_values_that_vary_together_may_repeat_but_not_all_of_them(parse, zipped):
+    zipped["axes"]["similarity"] = ["cosine", "qnorm", "dot"]
+    zipped["axes"]["hyperparameters"]["learning_rate"] = [1e-4, 2e-4, 2e-4]
+    assert {cell[::2] for cell in cells(parse, zipped)} == {("cosine", 1e-4), ("qnorm", 2e-4), ("dot", 2e-4)}
+    zipped["axes"]["similarity"] = ["cosine", "qnorm", "qnorm"]
+    [problem] = problems(parse, zipped)
+    assert problem == "sweep.yaml: zip[0]: qnorm, 0.0002 stand together twice in axes"
+    del zipped["zip"]
+    assert [p.split(": ", 1)[1] for p in problems(parse, zipped)] == [
+        "axes.similarity: 'qnorm' stands twice",
+        "axes.hyperparameters: learning_rate: 0.0002 stands twice",
+    ]
