@@ -23,16 +23,26 @@ _PLAIN_WIDTH = 160
 
 SweepFileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file (YAML).")]
 SweepArgument = Annotated[str, typer.Argument(metavar="SWEEP", help="A sweep folder, or the sweep file that made it.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
+OnlyOption = Annotated[
+    str | None,
+    typer.Option("--only", metavar="NAME=VALUE,...", help="Only these cells, such as family=minilm,similarity=qnorm."),
+]
 StorageOption = Annotated[str | None, typer.Option("--storage", help="The sweep folder, instead of the file's own.")]
 
 
 @app.command()
 def validate(file: SweepFileArgument) -> None:
     """Check a sweep file, its weights and its data; start nothing."""
-    from orchestrator.plan import make_plan, resolve
+    from orchestrator.not_run import not_run_problems
+    from orchestrator.plan import make_plan
+    from orchestrator.resolve import resolve
     from orchestrator.show import print_notices
 
-    plan = make_plan(resolve(file), None)
+    resolved = resolve(file)
+    if problems := list(not_run_problems(resolved.sweep, resolved.where)):
+        raise InputError(problems)
+    plan = make_plan(resolved, None)
     print_notices(plan, _console())
     _console().print(f"{file}: {len(plan.trials)} trials and {len(plan.probes)} probes, no problems.", highlight=False)
 
@@ -40,32 +50,40 @@ def validate(file: SweepFileArgument) -> None:
 @app.command()
 def schema() -> None:
     """Print the sweep file's schema as JSON Schema, for editors."""
-    import json
-
     from search_spaces.json_schema import json_schema
 
-    print(json.dumps(json_schema(), indent=2))
+    _print_json(json_schema())
 
 
 @app.command()
-def plan(file: SweepFileArgument, storage: StorageOption = None) -> None:
-    """Show what a sweep file asks for: what is done, what is left, and what is left out and why."""
-    from orchestrator.plan import make_plan, resolve
-    from orchestrator.show import print_plan
+def plan(
+    file: SweepFileArgument, storage: StorageOption = None, only: OnlyOption = None, json: JsonOption = False
+) -> None:
+    """Show what is done, left, left out and missing of a sweep, and what the rest takes; fetch nothing."""
+    from orchestrator.costs import costs
+    from orchestrator.only import parse_only
+    from orchestrator.plan import make_plan
+    from orchestrator.resolve import survey
+    from orchestrator.show_plan import plan_as_json, print_plan
     from orchestrator.storage import storage_of
     from results.store import open_existing_store
 
-    resolved = resolve(file)
+    resolved = survey(file)
     uri = storage_of(resolved.sweep, storage)
-    print_plan(make_plan(resolved, open_existing_store(uri)), uri, _console())
+    store = open_existing_store(uri)
+    planned = make_plan(resolved, store, parse_only(only, resolved.expansion))
+    if json:
+        _print_json(plan_as_json(planned, costs(planned, store), uri))
+        return
+    print_plan(planned, costs(planned, store), uri, _console())
 
 
 @app.command()
-def run(file: SweepFileArgument, storage: StorageOption = None) -> None:
+def run(file: SweepFileArgument, storage: StorageOption = None, only: OnlyOption = None) -> None:
     """Run a sweep, or go on with one: what is finished is not run again."""
     from orchestrator.run import Request, run_sweep
 
-    raise typer.Exit(run_sweep(Request(path=file, storage=storage, console=_console())))
+    raise typer.Exit(run_sweep(Request(path=file, storage=storage, console=_console(), only=only)))
 
 
 @app.command()
@@ -120,7 +138,6 @@ DataArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="[NAME]...", help="Data sets, default groups, path:FOLDER, or a sweep file."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
 data = typer.Typer(no_args_is_help=True, help="What data sets there are, what of them is here, and if it is right.")
 app.add_typer(data, name="data")
 
@@ -169,6 +186,12 @@ def main() -> None:
 def _console() -> Console:
     """Standard output; a file or pipe takes whole table rows, where rich would assume 80 columns."""
     return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PLAIN_WIDTH)
+
+
+def _print_json(value: object) -> None:
+    import json
+
+    print(json.dumps(value, indent=2))
 
 
 def _print_problems(problems: tuple[Problem, ...]) -> None:

@@ -3,7 +3,7 @@
 Imports neither torch nor ray nor mlflow.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,8 +32,10 @@ class CompletedFamilies:
     problems: tuple[Problem, ...]
 
 
-def complete_families(sweep: SweepFile, where: str) -> CompletedFamilies:
-    """Read the checkpoints of the families that the sweep's cells use.
+def complete_families(
+    sweep: SweepFile, where: str, is_missing: Callable[[WeightsSpec], bool] = lambda _: False
+) -> CompletedFamilies:
+    """Read the checkpoints of the families that the sweep's cells use, but those that are known to be missing.
 
     A checkpoint that cannot be read is a problem, in the words of the step that locates it; nothing else is then said
     of what its family lacks.
@@ -47,11 +49,12 @@ def complete_families(sweep: SweepFile, where: str) -> CompletedFamilies:
     for name, key in keys.items():
         place, family = own[name] if name in own else (key, FAMILIES[name])
         roles = [role for role in ROLES if (name, role) in used]
-        found, unread = _found(family, roles)
+        missing = [role for role in roles if is_missing(_weights(_checkpoint(family, role)))]
+        found, unread = _found(family, [role for role in roles if role not in missing])
         problems += [Problem(where=where, key=used[name, role], message=text) for role, text in unread]
         notices += [text for role in roles if role in found for text in _notices(family, role, found[role])]
         merged, faults = _completed(family, found)
-        faults = [] if unread else faults  # what lacks, and what contradicts, is known when it can be read
+        faults = [] if unread or missing else faults  # what lacks, and what contradicts, is known when it can be read
         problems += [Problem(where=where, key=f"{place}.{setting}", message=text) for setting, text in faults]
         completed[name] = (place, merged)
     families = tuple(completed[family.name][1] for family in sweep.families)

@@ -69,10 +69,10 @@ class Progress:
 def progress_of(plan: Plan, console: Console) -> Progress:
     """A progress view over all that the plan has left to do, and what is done already."""
     lines = {}
-    for probe in plan.probes:
+    for probe in filter(lambda p: plan.only.takes(p.spec), plan.probes):
         state = "finished" if probe.finished else "waiting"
         lines[probe.probe_id] = _Line(title=probe.spec.title, steps=0, global_batch=0, state=state)
-    for trial in plan.trials:
+    for trial in filter(lambda t: plan.only.takes(t.spec), plan.trials):
         training = trial.spec.training
         steps, batch = (training.steps, training.global_batch) if training else (0, 0)
         state = "finished" if trial.state == "finished" else "waiting"

@@ -15,9 +15,11 @@ from orchestrator.events import Ended, Event, Listener, Started, Stepped
 from orchestrator.interrupt import Interrupt, interruptible
 from orchestrator.machine import available_cpus
 from orchestrator.not_run import not_run_problems
-from orchestrator.plan import Plan, Resolved, make_plan, resolve, sweep_record
+from orchestrator.only import parse_only
+from orchestrator.plan import Plan, make_plan, sweep_record
 from orchestrator.program import command
 from orchestrator.progress import progress_of, shown
+from orchestrator.resolve import Resolved, resolve
 from orchestrator.show import export_all, print_notices, print_results
 from orchestrator.storage import storage_of
 from orchestrator.terminal import chatter_to
@@ -38,11 +40,12 @@ EXIT_OK, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130  # 2 is for input, see `orche
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the user asked for: the sweep file, the sweep folder if not the file's own, and where to print."""
+    """What the user asked for: the sweep file, the sweep folder if not the file's own, where to print, what part."""
 
     path: Path
     storage: str | None
     console: Console
+    only: str | None = None
 
 
 def run_sweep(request: Request) -> int:
@@ -55,14 +58,14 @@ def run_sweep(request: Request) -> int:
         resolved = resolve(request.path)
     if problems := list(not_run_problems(resolved.sweep, resolved.where)):
         raise InputError(problems)
+    only = parse_only(request.only, resolved.expansion)
     uri = storage_of(resolved.sweep, request.storage)
     store = open_store(uri)
     with _locked(store, uri) as lock:
-        plan = make_plan(resolved, store)
+        plan = make_plan(resolved, store, only)
         print_notices(plan, request.console)
         if plan.is_finished and _recorded(store) == sweep_record(plan) and _is_mirrored(plan, store):
-            done = f"{len(plan.trials)} trials and {len(plan.probes)} probes"
-            request.console.print(f"Nothing is left to run: {done} of '{plan.sweep.name}' are finished.")
+            request.console.print(_all_done(plan), markup=False)
             print_results(store, sweep_record(plan), request.console)
             return EXIT_OK
         try:
@@ -70,6 +73,13 @@ def run_sweep(request: Request) -> int:
         except LostLockError as error:
             request.console.print(f"Stopped: another run took this sweep over ({error})", markup=False)
             return EXIT_FAILED
+
+
+def _all_done(plan: Plan) -> str:
+    part = f" with {plan.only}" if plan.only.wanted else ""
+    num_trials, num_probes = (sum(plan.only.takes(i.spec) for i in items) for items in (plan.trials, plan.probes))
+    done = f"{num_trials} trials and {num_probes} probes{part}"
+    return f"Nothing is left to run: {done} of '{plan.sweep.name}' are finished."
 
 
 @contextmanager
@@ -94,9 +104,10 @@ def _run_left(plan: Plan, store: Store, lock: Lock, request: Request, resolved: 
     with chatter_to(log) as screen:
         screen.print(f"Sweep '{plan.sweep.name}' in {store.uri}; libraries' own output is in {log}")
         interrupted = _place_and_mirror(plan, store, lock, screen, log)
-    after = make_plan(resolved, store)
+    after = make_plan(resolved, store, plan.only)
     if interrupted:
-        request.console.print(f"Stopped. To go on where it stopped: {command('run', str(request.path))}")
+        again = [str(request.path), *(["--only", str(plan.only)] if plan.only.wanted else [])]
+        request.console.print(f"Stopped. To go on where it stopped: {command('run', *again)}")
         return EXIT_INTERRUPTED
     print_results(store, sweep_record(after), request.console)
     return EXIT_OK if after.is_finished else EXIT_FAILED
@@ -143,13 +154,13 @@ def _place(plan: Plan, store: Store, lock: Lock, listener: Listener, interrupt: 
         return None
     from orchestrator.placing import Work, place
 
-    left = [t for t in plan.trials if t.state != "finished"]
+    left = plan.trials_left
     work = Work(
         store_uri=store.uri,
         lock_token=lock.token,
         trials=[t.trial_id for t in left if not t.is_trained_together],
         groups=[t.trial_id for t in left if t.is_trained_together],
-        probes=[p.probe_id for p in plan.probes if not p.finished],
+        probes=[p.probe_id for p in plan.probes_left],
         num_cpus=_cpus_for(plan.sweep.resources),
         resources=plan.sweep.resources,
         checkpoints=plan.sweep.checkpoints,

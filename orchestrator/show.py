@@ -92,26 +92,6 @@ def print_notices(plan: "Plan", console: Console) -> None:
         console.print(f"note: {notice}", markup=False, highlight=False, soft_wrap=True)
 
 
-def print_plan(plan: "Plan", uri: str, console: Console) -> None:
-    """What the sweep asks for, trial by trial, and what is left."""
-    grid = RichTable(box=None, pad_edge=False)
-    for header in ("identity", "trial", "state"):
-        grid.add_column(header)
-    for probe in plan.probes:
-        grid.add_row(probe.probe_id, probe.spec.title, "finished" if probe.finished else "left")
-    for trial in plan.trials:
-        grid.add_row(trial.trial_id, trial.spec.title, trial.state)
-    console.print(grid)
-    for cell in plan.left_out:
-        console.print(f"left out: {cell.title}: {cell.reason}", markup=False)
-    print_notices(plan, console)
-    left = sum(t.state != "finished" for t in plan.trials) + sum(not p.finished for p in plan.probes)
-    total = len(plan.trials) + len(plan.probes)
-    console.print(
-        f"{total - left} done, {left} left, {plan.steps_left} optimiser steps to train; folder: {uri}", markup=False
-    )
-
-
 def print_status(store: Store, record: SweepRecord, console: Console) -> None:
     """How each trial and probe stands, by its status record."""
     running = is_held(store, SWEEP_LOCK)

@@ -1,14 +1,14 @@
 """Collect a sweep folder: every row its record asks for joined with its cell, and what is missing, with the reason."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import polars as pl
 import pyarrow as pa
 
 from results.asked import AskedRows, asked_answers, asked_evaluations, asked_norms
-from results.cells import cell_of
+from results.cells import cell_of, settings_of
 from results.layout import PlannedTrial, SweepRecord, probe_rows, spec_key, trial_prefix, trial_rows
 from results.missing import (
     Missing,
@@ -20,7 +20,7 @@ from results.missing import (
 )
 from results.rows import provenance_of, read_rows
 from results.schemas import CELL_COLUMNS, NORMS, PER_QUERY, PROBES, QA, STS, TRIALS
-from results.selection import ENCODER_COLUMNS, SETTING_COLUMNS, TRAINING_COLUMNS
+from results.selection import SETTING_COLUMNS
 from results.softmax import SOFTMAX_COLUMNS
 from results.spearman import spearman
 from results.store import Store
@@ -152,7 +152,7 @@ _SETTING_TYPES = {name: pl.String if name in _TEXTS else pl.Float64 for name in 
 
 def _cells_of(trials: pl.DataFrame) -> pl.DataFrame:
     """The cells of checkpoints with their settings."""
-    settings = [_settings(from_json(TrialSpec, text)) for text in trials["spec_json"]]
+    settings = [settings_of(from_json(TrialSpec, text)) for text in trials["spec_json"]]
     cells = trials.select("trial_id", "title", *CELL_COLUMNS, *SOFTMAX_COLUMNS)
     return cells.hstack(pl.DataFrame(settings, schema=_SETTING_TYPES))
 
@@ -164,14 +164,8 @@ def _planned_cells(store: Store, planned: Iterable[PlannedTrial]) -> pl.DataFram
         key = spec_key(trial_prefix(trial.trial_id))
         if store.exists(key):
             spec = from_json(TrialSpec, store.read(key))
-            cells.append({"trial_id": trial.trial_id, "title": trial.title, **cell_of(spec), **_settings(spec)})
+            cells.append({"trial_id": trial.trial_id, "title": trial.title, **cell_of(spec), **settings_of(spec)})
     return pl.DataFrame(cells, schema=_cells_of(_read_trials(store, ())).schema)
-
-
-def _settings(spec: TrialSpec) -> dict[str, Any]:
-    given = asdict(spec.training) if spec.training else {}
-    encoder = {name: getattr(spec.encoder, name) for name in ENCODER_COLUMNS}
-    return {**{name: given.get(name) for name in TRAINING_COLUMNS}, **encoder}
 
 
 def _planned_data(record: SweepRecord) -> pl.DataFrame:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.plan import make_plan, resolve, sweep_record
+from orchestrator.plan import make_plan, sweep_record
+from orchestrator.resolve import resolve
 from results import layout
 from results.rows import write_rows
 from results.schemas import SCHEMAS

@@ -7,7 +7,15 @@ import polars as pl
 from results.collect import Collected
 from results.gains import DERIVED_REASONS, gains, start_similarity
 from results.selection import select_trials
-from results.tables.parts import missing_lines, model_name, scale_note, softmax_columns, varying, warning_notes
+from results.tables.parts import (
+    fairness_lines,
+    missing_lines,
+    model_name,
+    scale_note,
+    softmax_columns,
+    varying,
+    warning_notes,
+)
 from results.tables.table import Column, Table, TableOptions
 
 _BLOCK = ("task", "model", "init_regime", "scale", "group", "measure")
@@ -27,7 +35,11 @@ def build(collected: Collected, options: TableOptions) -> Table:
         title=f"Gains against {options.baseline}",
         columns=_columns(rows),
         rows=rows,
-        notes=(*_notes(rows, collected, options), *warning_notes(collected)),
+        notes=(
+            *_notes(rows, collected, options),
+            *fairness_lines(select_trials(collected.expected, options.where)),
+            *warning_notes(collected),
+        ),
         block=_BLOCK,
         rank="rank",
         holes=tuple(_holes(rows, collected, options)),

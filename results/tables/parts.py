@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 
 from results.collect import Collected
+from results.fairness import fairness_notes
 from results.missing import MissingKind
 from results.tables.table import Column
 
@@ -59,3 +60,9 @@ def missing_lines(collected: Collected, chosen: pl.DataFrame, kinds: Collection[
 def warning_notes(collected: Collected) -> tuple[str, ...]:
     """The warnings of the collected rows as notes."""
     return tuple(f"Careful: {warning}." for warning in collected.warnings)
+
+
+def fairness_lines(chosen: pl.DataFrame) -> tuple[str, ...]:
+    """As notes, in what the similarities of the chosen trials were not treated alike."""
+    notes = fairness_notes(chosen.unique("trial_id", keep="first", maintain_order=True).iter_rows(named=True))
+    return tuple(f"Not on equal terms: {note}." for note in notes)

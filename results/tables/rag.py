@@ -7,7 +7,7 @@ import polars as pl
 from results.collect import Collected
 from results.rag import rag_scores
 from results.selection import select_trials
-from results.tables.parts import missing_lines, model_name, varying, warning_notes
+from results.tables.parts import fairness_lines, missing_lines, model_name, varying, warning_notes
 from results.tables.table import Column, Table, TableOptions
 
 
@@ -20,7 +20,11 @@ def build(collected: Collected, options: TableOptions) -> Table:
         title="Questions answered from what was found",
         columns=_columns(rows),
         rows=rows,
-        notes=(*_notes(rows), *warning_notes(collected)),
+        notes=(
+            *_notes(rows),
+            *fairness_lines(select_trials(collected.expected_answers, options.where)),
+            *warning_notes(collected),
+        ),
         block=("task", "model", "init_regime", "data_set", "split"),
         rank="rank",
         holes=tuple(_holes(collected, options)),

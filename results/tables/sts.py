@@ -7,7 +7,7 @@ import polars as pl
 from results.collect import Collected
 from results.selection import select_trials
 from results.sts import sts_scores
-from results.tables.parts import missing_lines, model_name, varying, warning_notes
+from results.tables.parts import fairness_lines, missing_lines, model_name, varying, warning_notes
 from results.tables.table import Column, Table, TableOptions
 
 
@@ -21,7 +21,11 @@ def build(collected: Collected, options: TableOptions) -> Table:
         title="Scored pairs of texts: Spearman correlation with the raters",
         columns=_columns(rows),
         rows=rows,
-        notes=(*_notes(rows), *warning_notes(collected)),
+        notes=(
+            *_notes(rows),
+            *fairness_lines(select_trials(collected.expected_sts, options.where)),
+            *warning_notes(collected),
+        ),
         block=("task", "model", "init_regime", "group", "shown_data_set"),
         rank="rank",
         holes=tuple(_holes(collected, options)),

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from orchestrator.plan import resolve
+from orchestrator.resolve import resolve
 
 SHORT = "12 of 48 queries have fewer than 2 hard negatives; random documents fill them up"
 

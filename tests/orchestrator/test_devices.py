@@ -26,7 +26,8 @@ from orchestrator.devices import groups_at_once, lacking
 from orchestrator.interrupt import interruptible
 from orchestrator.machine import available_cpus
 from orchestrator.placing import Work, place
-from orchestrator.plan import make_plan, resolve
+from orchestrator.plan import make_plan
+from orchestrator.resolve import resolve
 from orchestrator.worker import join_placed_trial, record_end
 from results.layout import SWEEP_LOCK, Status, from_bytes, spec_key, status_key, trial_prefix
 from results.rows import read_rows

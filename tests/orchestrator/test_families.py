@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.plan import resolve
+from orchestrator.resolve import resolve
 from search_spaces.problems import InputError
 from trainers.packages import package_folder
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.plan import make_plan, resolve, sweep_record
+from orchestrator.plan import make_plan, sweep_record
+from orchestrator.resolve import resolve
 from orchestrator.tracking import Tracking, place_of, sweep_id, ui_command
 from orchestrator.tracking_place import TrackingPlace, tracking_place, tracking_problems
 from results import layout

@@ -98,7 +98,7 @@ def test_editors_and_densesweep_take_the_same(raw, parse, change):
 )
 def test_shares_of_a_gpu_are_equal(raw, parse, gpus, message):
     raw["resources"] = {"gpus": gpus}
-    with pytest.raises(InputError, match="equal share|neither whole") as caught:
+    with pytest.raises(InputError, match=r"equal share|neither whole") as caught:
         parse(raw)
     assert str(caught.value.problems[0]).endswith(message)
 

@@ -44,9 +44,14 @@ def fetched(source: Source, *, gguf_file: str | None, code: bool) -> Path:
 
 
 def fetching_command(source: Source) -> str:
-    """What to run to have the files in the local cache."""
+    """What to run to have the files in the local cache, as a part of a sentence."""
+    return f"run `{fetch_command(source)}`"
+
+
+def fetch_command(source: Source) -> str:
+    """The command that fetches a revision into the local cache."""
     revision = f" --revision {source.revision}" if source.revision else ""
-    return f"run `hf download {source.location}{revision}`"
+    return f"hf download {source.location}{revision}"
 
 
 def was_interrupted(source: Source, folder: Path) -> bool:

@@ -1,0 +1,255 @@
+"""What is left of a plan costs: optimiser steps, tokens, hours of accelerators or CPUs, and storage.
+
+Imports neither torch nor ray nor mlflow.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.plan import Plan
+from orchestrator.speeds import FORWARD, TRAINING, Speed, Speeds, speeds
+from orchestrator.text_lengths import documents_of, queries_of
+from results.layout import trial_rows
+from results.rows import read_rows
+from results.schemas import SchemaError
+from results.store import Store
+from search_spaces.catalogue.model_sizes import PUBLISHED_SIZES, ModelSize
+from search_spaces.catalogue.sources import parse_source
+from search_spaces.schema import ResourcesBlock
+from search_spaces.specs import EncoderSpec, EvaluationSpec, ProbeSpec, TrialSpec, WeightsSpec
+from trainers.provenance import accelerators
+from trainers.weights.model_size import model_size
+
+_FLOAT32 = 4
+_NORM_BYTES = 24  # of a document: its id and a float32, compressed
+_PROBE_PASSES = 3  # a probe's passes over its texts, in trainings' passes: a gradient for each query and direction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """What is left takes.
+
+    Attributes:
+        steps: optimiser steps, of samples too; early stopping makes them fewer.
+        training_tokens: of these steps, without pads.
+        evaluation_tokens: of the texts that checkpoints encode.
+        hours: of one GPU, or of one CPU where trials have none: so many of them are busy so long.
+        unit: 'GPU' or 'CPU'.
+        storage_bytes: that checkpoints, norms and kept embeddings add to the sweep folder.
+        passing_bytes: that checkpoints of one running training take meanwhile, beside that.
+        bases: by what speeds the hours are known, in words.
+        at_most: whether lengths of texts that are not here count as the longest allowed.
+        unknown: what is in none of the numbers, with the reason.
+    """
+
+    steps: int
+    training_tokens: int
+    evaluation_tokens: int
+    hours: float
+    unit: str
+    storage_bytes: int
+    passing_bytes: int
+    bases: tuple[str, ...]
+    at_most: bool
+    unknown: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Training:
+    """Trainings that cost the same: one spec stands for `times` of them."""
+
+    spec: TrialSpec
+    times: int
+    evaluations: tuple[EvaluationSpec, ...]
+    is_trained: bool  # evaluated only, or an untrained checkpoint
+
+
+class _Sum:
+    """Adds up what trainings take."""
+
+    def __init__(self, found: Speeds, sizes: Mapping[str, ModelSize | None], resources: ResourcesBlock) -> None:
+        self.found, self.sizes = found, sizes
+        # What shares a GPU gets a share of its speed: a measured one has that in it.
+        self.share = min(1.0, resources.gpus or 1.0)
+        self.steps = self.training_tokens = self.evaluation_tokens = 0
+        self.seconds = self.storage_bytes = self.passing_bytes = 0.0
+        self.bases: dict[str, None] = {}
+        self.unknown: dict[str, None] = {}
+        self.at_most = False
+
+    def add(self, training: _Training) -> None:
+        """Add a training, or what is left of it."""
+        size = self.sizes.get(training.spec.encoder.weights.source)
+        if size is None:
+            self.unknown.setdefault(f"the size of {training.spec.encoder.weights.source} is not known: no hours of it")
+        if training.spec.kind == "train" and not training.is_trained:
+            self._add_training(training, size)
+        if not training.is_trained:
+            self._add_checkpoints(training, size)
+        for evaluation in _passes(training.evaluations):
+            self._add_evaluation(training, evaluation, size)
+
+    def add_probe(self, probe: ProbeSpec) -> None:
+        """Add a probe, by what its texts cost a training."""
+        size = self.sizes.get(probe.encoder.weights.source)
+        pair = _pair_tokens(probe.encoder, probe)
+        if size is None:
+            return
+        speed = self.found.flops(_as_trial(probe))
+        flops = _PROBE_PASSES * TRAINING * size.parameters_in_layers(probe.encoder.layers)
+        self._add_seconds(flops * pair * probe.num_queries / speed.value, speed)
+
+    def _add_seconds(self, seconds: float, speed: Speed) -> None:
+        self.seconds += seconds if speed.is_measured else seconds / self.share
+        self.bases.setdefault(speed.basis)
+
+    def _add_training(self, training: _Training, size: ModelSize | None) -> None:
+        spec, settings = training.spec, training.spec.training
+        assert settings is not None, "what is trained has settings"
+        num_pairs = settings.steps * settings.global_batch
+        tokens = num_pairs * _pair_tokens(spec.encoder, spec, hard_negatives=settings.hard_negatives)
+        self.at_most |= bool(spec.training_data and spec.training_data.content_hash is None)
+        self.steps += training.times * settings.steps
+        self.training_tokens += round(training.times * tokens)
+        devices = training.times * spec.execution.num_devices
+        if measured := self.found.of_shape(spec):
+            self._add_seconds(devices * num_pairs / measured.value, measured)
+        elif size:
+            speed = self.found.flops(spec)
+            flops = TRAINING * size.parameters_in_layers(spec.encoder.layers) * tokens
+            self._add_seconds(devices * flops / speed.value, speed)
+
+    def _add_checkpoints(self, training: _Training, size: ModelSize | None) -> None:
+        if size is None:
+            return
+        encoder = training.spec.encoder
+        num_bytes = _FLOAT32 * size.parameters(encoder.layers) * (2 if encoder.towers == "separate" else 1)
+        copies = 2 if training.spec.validation else 1  # the best, and the last
+        self.storage_bytes += training.times * num_bytes * copies
+        if training.spec.kind == "train":
+            self.passing_bytes = max(self.passing_bytes, 3 * num_bytes)  # weights and two moments of AdamW
+
+    def _add_evaluation(self, training: _Training, evaluation: EvaluationSpec, size: ModelSize | None) -> None:
+        encoder = training.spec.encoder
+        documents, queries = documents_of(evaluation.data, encoder), queries_of(evaluation.data, encoder)
+        if documents.num_texts is None:
+            self.unknown.setdefault(
+                f"how many documents '{evaluation.data.name}' has is not known: no evaluation of it"
+            )
+        tokens = documents.tokens + queries.tokens
+        self.at_most |= documents.at_most
+        self.evaluation_tokens += round(training.times * tokens)
+        self.storage_bytes += training.times * _NORM_BYTES * (documents.num_texts or 0)
+        if evaluation.rag:
+            self.unknown.setdefault("answers of the reader are in none of these numbers")
+        if size is None:
+            return
+        if evaluation.keep_embeddings:
+            self.storage_bytes += training.times * 2 * size.hidden_size * (documents.num_texts or 0)
+        speed = self.found.flops(training.spec)
+        each = speed.value / training.spec.execution.num_devices  # an evaluation takes one device
+        flops = FORWARD * size.parameters_in_layers(encoder.layers) * tokens
+        self._add_seconds(training.times * flops / each, speed)
+
+
+def costs(plan: Plan, store: Store | None) -> Costs:
+    """What is left of a plan, or of the part of it that was asked for, costs."""
+    trainings, probes = list(_trainings(plan)), list(_probes(plan))
+    encoders = {t.spec.encoder for t in trainings} | {p.encoder for p in probes} | {t.spec.encoder for t in plan.trials}
+    sizes = _sizes(encoder.weights for encoder in encoders)
+    resources = plan.sweep.resources
+    gpu = resources.accelerator_type or next(iter(accelerators()), None)
+    total = _Sum(speeds(_finished_rows(plan, store), sizes, gpu), sizes, resources)
+    for training in trainings:
+        total.add(training)
+    for probe in probes:
+        total.add_probe(probe)
+    each = resources.gpus or resources.cpus
+    return Costs(
+        steps=total.steps,
+        training_tokens=total.training_tokens,
+        evaluation_tokens=total.evaluation_tokens,
+        hours=total.seconds * each / 3600,
+        unit="GPU" if resources.gpus else "CPU",
+        storage_bytes=round(total.storage_bytes),
+        passing_bytes=round(total.passing_bytes),
+        bases=tuple(total.bases),
+        at_most=total.at_most,
+        unknown=tuple(total.unknown),
+    )
+
+
+def _trainings(plan: Plan) -> Iterator[_Training]:
+    evaluations = tuple(e.spec for e in plan.evaluations)
+    for trial in plan.trials_left:
+        yield _Training(
+            spec=trial.spec,
+            times=1,
+            evaluations=trial.evaluations_left,
+            is_trained=trial.state == "to evaluate",
+        )
+    for spec in filter(plan.only.takes, plan.unidentified.trials):
+        yield _Training(spec=spec, times=1, evaluations=evaluations, is_trained=False)
+    for cell in plan.studies_left:
+        # Samples are not evaluated, and leave no checkpoint behind but the best.
+        yield _Training(spec=cell.tuning, times=cell.tune.num_samples, evaluations=(), is_trained=False)
+        for spec in filter(plan.only.takes, cell.reporting):
+            yield _Training(spec=spec, times=1, evaluations=evaluations, is_trained=False)
+
+
+def _probes(plan: Plan) -> Iterator[ProbeSpec]:
+    yield from (probe.spec for probe in plan.probes_left)
+    yield from filter(plan.only.takes, plan.unidentified.probes)
+
+
+def _finished_rows(plan: Plan, store: Store | None) -> Iterator[Mapping[str, object]]:
+    """The rows of the sweep's trained trials, as far as this version wrote them."""
+    for trial in plan.trials:
+        if store is not None and trial.spec.kind == "train" and trial.state in ("finished", "to evaluate"):
+            try:
+                yield from read_rows(store, trial_rows(trial.trial_id), "trials").to_pylist()
+            except SchemaError:
+                continue
+
+
+def _sizes(weights: Iterable[WeightsSpec]) -> dict[str, ModelSize | None]:
+    """By source the size of each model: of its files where they are here, else as published."""
+    return {spec.source: _size(spec) for spec in weights}
+
+
+def _size(weights: WeightsSpec) -> ModelSize | None:
+    if weights.content_hash is not None:
+        return model_size(weights, weights.content_hash)
+    published = PUBLISHED_SIZES.get(parse_source(weights.source).location)
+    return published.size if published else None
+
+
+def _passes(evaluations: Iterable[EvaluationSpec]) -> Iterator[EvaluationSpec]:
+    """The evaluations, one for each corpus: what several data sets share is encoded once."""
+    corpora: dict[tuple[Any, ...], EvaluationSpec] = {}
+    for evaluation in evaluations:
+        entry = evaluation.data.entry
+        corpora.setdefault((entry.corpus_source or entry.source, entry.config, entry.cut, entry.reader), evaluation)
+    yield from corpora.values()
+
+
+def _pair_tokens(encoder: EncoderSpec, spec: TrialSpec | ProbeSpec, *, hard_negatives: int = 0) -> float:
+    assert spec.training_data is not None, "what is trained has data"
+    documents = documents_of(spec.training_data, encoder).mean_tokens
+    return queries_of(spec.training_data, encoder).mean_tokens + documents * (1 + hard_negatives)
+
+
+def _as_trial(probe: ProbeSpec) -> TrialSpec:
+    """A trial that runs where a probe does."""
+    return TrialSpec(
+        kind="untrained",
+        task=probe.task,
+        training_data=None,
+        encoder=probe.encoder,
+        similarity=None,
+        scale=None,
+        seed=None,
+        training=None,
+        execution=probe.execution,
+    )

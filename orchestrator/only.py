@@ -1,0 +1,114 @@
+"""`--only family=contriever,similarity=qnorm`: a part of a sweep's cells, to plan or to run."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from search_spaces.axes import AXES
+from search_spaces.expand import Expansion
+from search_spaces.hyperparameters import HINTS
+from search_spaces.problems import InputError, Problem, unknown_name
+from search_spaces.specs import ProbeSpec, TrialSpec
+from search_spaces.tuning import TunedCell
+
+_WHERE = "--only"
+Spec = TrialSpec | ProbeSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Only:
+    """By axis or hyperparameter the values that are wanted, as texts; without any, all cells are."""
+
+    wanted: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def takes(self, spec: Spec) -> bool:
+        """Whether a trial or probe is of the part.
+
+        What it does not have does not exclude it: an untrained checkpoint has no similarity, and is of every one.
+        """
+        return all(not (found := _values(spec, name)) or found <= values for name, values in self.wanted.items())
+
+    def takes_study(self, cell: TunedCell) -> bool:
+        """Whether the trials that a study leads to are of the part, or some of them."""
+        return any(self.takes(trial) for trial in cell.reporting)
+
+    def __str__(self) -> str:
+        return ",".join(f"{name}={_shown(value)}" for name, values in self.wanted.items() for value in sorted(values))
+
+
+def parse_only(text: str | None, expansion: Expansion) -> Only:
+    """Read NAME=VALUE, ...; a name that stands twice wants either value.
+
+    Raises:
+        InputError: no such axis or hyperparameter, or no cell of the sweep has that value; all of them together.
+    """
+    wanted: dict[str, set[str]] = {}
+    problems: list[Problem] = []
+    for part in text.split(",") if text else ():
+        name, separator, value = (piece.strip() for piece in part.partition("="))
+        if fault := _fault(name, separator, value, expansion):
+            problems.append(Problem(where=_WHERE, key=part.strip(), message=fault))
+        else:
+            wanted.setdefault(name, set()).add(_canonical(name, value))
+    if problems:
+        raise InputError(problems)
+    only = Only(wanted={name: frozenset(values) for name, values in wanted.items()})
+    if not any(map(only.takes, _specs(expansion))):
+        message = "no cell of the sweep has all of these values together"
+        raise InputError([Problem(where=_WHERE, key=str(only), message=message)])
+    return only
+
+
+def _fault(name: str, separator: str, value: str, expansion: Expansion) -> str | None:
+    if not separator or not name or not value:
+        return "is not a choice (write NAME=VALUE,NAME=VALUE)"
+    if name not in AXES and name not in HINTS:
+        return unknown_name("axis or hyperparameter", name, [*AXES, *HINTS])
+    known = sorted({found for spec in _specs(expansion) for found in _values(spec, name)})
+    if _canonical(name, value) not in known:
+        return unknown_name(f"{name} of this sweep", value, [_shown(text) for text in known])
+    return None
+
+
+def _specs(expansion: Expansion) -> Iterable[TrialSpec]:
+    """The trials that are trained, also those that a study leads to."""
+    yield from (trial for trial in expansion.trials if trial.kind == "train")
+    yield from (trial for cell in expansion.tuned for trial in cell.reporting)
+
+
+def _canonical(name: str, value: str) -> str:
+    """A number as `_values` writes it: '1e-4' and '0.0001' are one."""
+    try:
+        return _text(float(value)) if name in HINTS or name == "seed" else value
+    except ValueError:
+        return value
+
+
+def _text(value: Any) -> str:
+    is_number = isinstance(value, float | int) and not isinstance(value, bool)
+    return repr(float(value)) if is_number else "none" if value is None else str(value)
+
+
+def _shown(text: str) -> str:
+    """A whole number as people write it."""
+    return text.removesuffix(".0")
+
+
+_OF_SPEC: Mapping[str, Callable[[Any], Any]] = {
+    "task": lambda spec: spec.task,
+    "training_data": lambda spec: spec.training_data and spec.training_data.name,
+    "family": lambda spec: spec.encoder.family,
+    "similarity": lambda spec: getattr(spec, "similarity", None) and spec.similarity.name,
+    "init_regime": lambda spec: spec.encoder.init_regime,
+    "seed": lambda spec: spec.seed,
+    "scale": lambda spec: spec.scale and str(spec.scale),
+}
+
+
+def _values(spec: Spec, name: str) -> frozenset[str]:
+    """The value of an axis or hyperparameter as a text, or none where the spec does not have it."""
+    if name in _OF_SPEC:
+        value = _OF_SPEC[name](spec)
+        return frozenset() if value is None else frozenset([_text(value)])
+    settings = spec.training if isinstance(spec, TrialSpec) else None
+    return frozenset([_text(getattr(settings, name))]) if settings else frozenset()

@@ -1,0 +1,209 @@
+"""A sweep file, expanded, with the content hashes of its weights and data; every problem of all of them together.
+
+Imports neither torch nor ray nor mlflow.
+"""
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+from orchestrator.checks import (
+    batch_problems,
+    candidate_problems,
+    empty_split_problems,
+    encoder_problems,
+    machine_problems,
+    measure_problems,
+    negative_problems,
+    pool_problems,
+    probe_problems,
+)
+from orchestrator.data_notes import collection_notes, pair_notes
+from orchestrator.families import complete_families
+from orchestrator.missing_inputs import MissingInputs, missing_inputs
+from orchestrator.readers import with_reader
+from orchestrator.tracking_place import tracking_problems
+from search_spaces.expand import Expansion, expand, named
+from search_spaces.load import load_sweep
+from search_spaces.problems import InputError, Problem
+from search_spaces.schema import SweepFile
+from search_spaces.specs import DataSpec, EncoderSpec, TrialSpec, with_data_hash
+from trainers import data_sets, weights
+from trainers.hub import nothing_fetched
+from trainers.training.pairs import pair_counts
+from trainers.weights.encoder_files import encoder_faults
+from trainers.weights.limits import limits
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved:
+    """A sweep file, expanded, with the content hashes of all weights and data that it names and that are here.
+
+    `notices` say, a line each, what is done with a checkpoint or with data that their user may not expect.
+    """
+
+    sweep: SweepFile
+    where: str
+    expansion: Expansion
+    notices: tuple[str, ...] = ()
+    missing: MissingInputs = field(default_factory=MissingInputs)
+
+
+def resolve(path: Path) -> Resolved:
+    """Load and expand a sweep file, and fill in the content hashes of all weights and data it names.
+
+    Raises:
+        InputError: with every problem of the file, its weights and its data sets, and with what this machine lacks.
+    """
+    sweep = load_sweep(path)
+    return _resolved(sweep, str(path), MissingInputs(), list(machine_problems(sweep.resources, str(path))))
+
+
+def survey(path: Path) -> Resolved:
+    """As `resolve`, but nothing is fetched: what is only on the hub is listed, and its content hashes stay unknown.
+
+    What this machine cannot run is a notice: a sweep is often planned elsewhere than it runs.
+
+    Raises:
+        InputError: with every other problem.
+    """
+    sweep = load_sweep(path)
+    with nothing_fetched():
+        found = _resolved(sweep, str(path), missing_inputs(sweep), [])
+    lacking = [f"this machine could not run it: {p.key}: {p.message}" for p in machine_problems(sweep.resources, "")]
+    return replace(found, notices=(*found.notices, *lacking))
+
+
+def _resolved(sweep: SweepFile, where: str, missing: MissingInputs, problems: list[Problem]) -> Resolved:
+    families = complete_families(sweep, where, missing.has_weights)
+    sweep = families.sweep
+    problems += [
+        *families.problems,
+        *measure_problems(sweep, where),
+        *tracking_problems(sweep.tracking.uri, where),
+    ]
+    expansion = _expanded(sweep, where, problems)
+    asked = named(sweep)
+    there = [encoder for encoder in asked.encoders if not missing.has_weights(encoder.weights)]
+    encoders = _each(lambda encoder: _with_weights(encoder, where, asked.encoders[encoder]), there, problems)
+    named_here = {*asked.training, *asked.validation, *asked.evaluation}
+    data = _each(_with_content, (spec for spec in named_here if not missing.has_data(spec.entry)), problems)
+    contrastive = [spec for spec in asked.training if spec in data and not spec.entry.is_scored]
+    negatives = _hard_negatives(expansion, contrastive)
+    counts = {spec: pair_counts(spec, hard_negatives=max(negatives.get(spec, [0]))) for spec in contrastive}
+    num_queries = {spec: found.num_queries for spec, found in counts.items()}
+    problems += batch_problems(asked.batches, {**_num_scored(asked.training, data), **num_queries}, where)
+    problems += negative_problems(negatives, counts, where)
+    problems += candidate_problems(counts, where, key="axes.training_data")
+    validations = dict.fromkeys(t.validation for t in _trainings(expansion) if t.validation)
+    problems += pool_problems(validations, data, where)
+    grouped = [e.spec.data for e in expansion.evaluations if e.groups] if expansion else asked.evaluation
+    for key, scored in (("validation.data", asked.validation), ("evaluation.groups", grouped)):
+        problems += empty_split_problems([data[spec] for spec in scored if spec in data], where, key=key)
+    problems += probe_problems(sweep.probe, contrastive, num_queries, where)
+    evaluations = with_reader(
+        expansion.evaluations if expansion else (), data, where, problems, is_missing=missing.has_weights
+    )
+    if problems or expansion is None:
+        raise InputError(dict.fromkeys(problems))
+    filled = _filled(replace(expansion, evaluations=evaluations), encoders, data)
+    notices = (*families.notices, *collection_notes(data), *pair_notes(counts, negatives))
+    return Resolved(sweep=sweep, where=where, expansion=filled, notices=notices, missing=missing)
+
+
+def _num_scored(training: Iterable[DataSpec], data: Mapping[DataSpec, DataSpec]) -> dict[DataSpec, int]:
+    """How many pairs the scored training data has that is there."""
+    return {spec: data[spec].num_pairs or 0 for spec in training if spec in data and spec.entry.is_scored}
+
+
+def _hard_negatives(expansion: Expansion | None, there: Container[DataSpec]) -> dict[DataSpec, list[int]]:
+    """What trials ask for of training data that is there: how many hard negatives of each query, each number once."""
+    asked: dict[DataSpec, list[int]] = {}
+    for trial in _trainings(expansion):
+        data, settings = trial.training_data, trial.training
+        if data and data in there and settings and settings.hard_negatives:
+            numbers = asked.setdefault(data, [])
+            if settings.hard_negatives not in numbers:
+                numbers.append(settings.hard_negatives)
+    return asked
+
+
+def _expanded(sweep: SweepFile, where: str, problems: list[Problem]) -> Expansion | None:
+    try:
+        return expand(sweep, where=where)
+    except InputError as error:
+        problems.extend(error.problems)
+        return None
+
+
+def _trainings(expansion: Expansion | None) -> tuple[TrialSpec, ...]:
+    """All trials, and of each study the samples at the ends of its search spaces."""
+    if expansion is None:
+        return ()
+    return (*expansion.trials, *(sample for cell in expansion.tuned for sample in cell.extremes()))
+
+
+def _filled(
+    expansion: Expansion, encoders: Mapping[EncoderSpec, EncoderSpec], data: Mapping[DataSpec, DataSpec]
+) -> Expansion:
+    """The expansion with all that is known of weights and data."""
+
+    def of(spec: DataSpec) -> DataSpec:
+        return data.get(spec, spec)
+
+    def filled(trial: TrialSpec) -> TrialSpec:
+        return replace(
+            trial,
+            encoder=encoders.get(trial.encoder, trial.encoder),
+            training_data=of(trial.training_data) if trial.training_data else None,
+            validation=replace(trial.validation, data=of(trial.validation.data)) if trial.validation else None,
+        )
+
+    return replace(
+        expansion,
+        trials=tuple(filled(trial) for trial in expansion.trials),
+        tuned=tuple(
+            replace(cell, tuning=filled(cell.tuning), reporting=tuple(filled(trial) for trial in cell.reporting))
+            for cell in expansion.tuned
+        ),
+        probes=tuple(
+            replace(p, encoder=encoders.get(p.encoder, p.encoder), training_data=of(p.training_data))
+            for p in expansion.probes
+        ),
+        evaluations=tuple(replace(e, spec=replace(e.spec, data=of(e.spec.data))) for e in expansion.evaluations),
+    )
+
+
+def _each(resolve_one: Callable[[Key], Value], keys: Iterable[Key], problems: list[Problem]) -> dict[Key, Value]:
+    """Resolve each key once; problems are collected, not raised."""
+    found = {}
+    for key in sorted(keys, key=repr):
+        try:
+            found[key] = resolve_one(key)
+        except InputError as error:
+            problems.extend(error.problems)
+    return found
+
+
+def _with_weights(encoder: EncoderSpec, where: str, key: str) -> EncoderSpec:
+    """The encoder with its content hash. Raises InputError where its weights are not there, or hold less than asked."""
+    try:
+        pinned = weights.pinned(encoder.weights)
+        content_hash = weights.content_hash(pinned)
+        found = limits(pinned, content_hash)
+    except InputError as error:
+        raise InputError(Problem(where=where, key=key, message=str(fault)) for fault in error.problems) from error
+    faults = [f"{encoder.weights.source}: {fault}" for fault in encoder_faults(encoder, content_hash)]
+    problems = list(encoder_problems(encoder, found, where=where, key=key))
+    if problems := [*problems, *(Problem(where=where, key=key, message=fault) for fault in faults)]:
+        raise InputError(problems)
+    return replace(encoder, weights=replace(pinned, content_hash=content_hash))
+
+
+def _with_content(data: DataSpec) -> DataSpec:
+    found = data_sets.fingerprint(data.entry, data.split)
+    return with_data_hash(data, content_hash=found.content_hash, num_pairs=found.num_pairs)

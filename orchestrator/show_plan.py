@@ -1,0 +1,137 @@
+"""A plan for people and for programs: what is done, left, left out and missing, and what the rest takes."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from orchestrator.costs import Costs
+from orchestrator.data_commands import size
+from orchestrator.plan import Plan
+from results.cells import cell_of, settings_of
+from results.fairness import fairness_notes
+from search_spaces.specs import TrialSpec
+
+_UNKNOWN_ID = "not known yet"
+
+
+def plan_as_json(plan: Plan, costs: Costs, uri: str) -> dict[str, Any]:
+    """The plan as plain values. Identities are null where weights or data are not here."""
+    num_done, num_left = _counts(plan)
+    return {
+        "sweep": plan.sweep.name,
+        "folder": uri,
+        "only": str(plan.only) or None,
+        "cells": num_cells(plan),
+        "done": num_done,
+        "left": num_left,
+        "trials": [{"trial_id": key, "title": spec.title, "state": state} for key, spec, state in _trials(plan)],
+        "probes": [{"probe_id": key, "title": title, "state": state} for key, title, state in _probes(plan)],
+        "studies": [
+            {"title": cell.title, "num_samples": cell.tune.num_samples, "num_trials": len(cell.reporting)}
+            for cell in plan.studies_left
+        ],
+        "left_out": [{"title": cell.title, "reason": cell.reason} for cell in plan.left_out],
+        "missing": [asdict(found) for found in plan.missing.inputs],
+        "costs": asdict(costs),
+        "unequal_terms": list(unequal_terms(plan)),
+        "notices": list(plan.notices),
+    }
+
+
+def print_plan(plan: Plan, costs: Costs, uri: str, console: Console) -> None:
+    """The plan, line by line."""
+    console.print(_work(plan))
+    for line in (*_remarks(plan), *_summary(plan, costs, uri)):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def num_cells(plan: Plan) -> int:
+    """How many combinations of task, data, model, regime and similarity are trained, over all seeds and settings."""
+    return len(
+        {
+            (spec.task, spec.training_data and spec.training_data.name, spec.encoder, spec.similarity)
+            for spec in _trained(plan)
+        }
+    )
+
+
+def unequal_terms(plan: Plan) -> tuple[str, ...]:
+    """In what the whole sweep does not treat its similarities alike, whatever part of it is planned."""
+    return fairness_notes({**cell_of(spec), **settings_of(spec)} for spec in _trained(plan))
+
+
+def _trained(plan: Plan) -> list[TrialSpec]:
+    studies = [*(study.cell for study in plan.studies), *plan.unidentified.studies]
+    trials = [*(trial.spec for trial in plan.trials), *plan.unidentified.trials]
+    return [t for t in (*trials, *(t for cell in studies for t in cell.reporting)) if t.kind == "train"]
+
+
+def _trials(plan: Plan) -> Iterator[tuple[str | None, TrialSpec, str]]:
+    yield from ((t.trial_id, t.spec, t.state) for t in plan.trials if plan.only.takes(t.spec))
+    yield from ((None, spec, "left") for spec in plan.unidentified.trials if plan.only.takes(spec))
+
+
+def _probes(plan: Plan) -> Iterator[tuple[str | None, str, str]]:
+    for probe in plan.probes:
+        if plan.only.takes(probe.spec):
+            yield probe.probe_id, probe.spec.title, "finished" if probe.finished else "left"
+    yield from ((None, spec.title, "left") for spec in plan.unidentified.probes if plan.only.takes(spec))
+
+
+def _counts(plan: Plan) -> tuple[int, int]:
+    """(done, left) of trials and probes."""
+    states = [*(state for _, _, state in _trials(plan)), *(state for _, _, state in _probes(plan))]
+    return states.count("finished"), len(states) - states.count("finished")
+
+
+def _work(plan: Plan) -> Table:
+    grid = Table(box=None, pad_edge=False)
+    for header in ("identity", "trial", "state"):
+        grid.add_column(header)
+    for key, title, state in _probes(plan):
+        grid.add_row(key or _UNKNOWN_ID, title, state)
+    for cell in plan.studies_left:
+        searched = f"{cell.tune.num_samples} samples, then {len(cell.reporting)} trials"
+        grid.add_row("", f"search {cell.title}", searched)
+    for key, spec, state in _trials(plan):
+        grid.add_row(key or _UNKNOWN_ID, spec.title, state)
+    return grid
+
+
+def _remarks(plan: Plan) -> Iterator[str]:
+    for cell in plan.left_out:
+        yield f"left out: {cell.title}: {cell.reason}"
+    for found in plan.missing.inputs:
+        about = f" (about {size(found.num_bytes)})" if found.num_bytes else ""
+        yield f"missing: {found.kind} {found.name}{about}: {found.command or found.reason}"
+    for notice in plan.notices:
+        yield f"note: {notice}"
+    for line in unequal_terms(plan):
+        yield f"not on equal terms: {line}"
+
+
+def _summary(plan: Plan, costs: Costs, uri: str) -> Iterator[str]:
+    num_done, num_left = _counts(plan)
+    part = f" of the part with {plan.only}" if plan.only.wanted else ""
+    yield f"{num_cells(plan)} cells; trials and probes{part}: {num_done} done, {num_left} left; folder: {uri}"
+    if plan.missing.inputs:
+        known = sum(found.num_bytes or 0 for found in plan.missing.inputs)
+        yield f"{len(plan.missing.inputs)} inputs are missing, about {size(known)} of those whose size is known"
+    at_most = "at most " if costs.at_most or plan.studies_left else ""
+    yield (
+        f"to do: {at_most}{costs.steps:,} optimiser steps, {_millions(costs.training_tokens)} tokens to train on, "
+        f"{_millions(costs.evaluation_tokens)} to encode"
+    )
+    if costs.bases:
+        yield f"about {costs.hours:,.1f} {costs.unit}-hours ({'; '.join(costs.bases)})"
+    passing = f", and {size(costs.passing_bytes)} for each training that runs" if costs.passing_bytes else ""
+    yield f"about {size(costs.storage_bytes)} in the sweep folder{passing}"
+    for line in costs.unknown:
+        yield f"not counted: {line}"
+
+
+def _millions(tokens: int) -> str:
+    return f"{tokens / 1e6:,.1f} million"
