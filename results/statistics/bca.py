@@ -5,6 +5,8 @@ from scipy.special import ndtr, ndtri
 
 from results.statistics.estimate import Floats
 
+_NO_SPREAD = 1e-12
+
 
 def bca_interval(value: float, drawn_B: Floats, left_out_N: Floats, level: float) -> tuple[float, float] | None:
     """Efron's BCa interval (Better bootstrap confidence intervals, JASA 82, 1987).
@@ -16,10 +18,10 @@ def bca_interval(value: float, drawn_B: Floats, left_out_N: Floats, level: float
         level: of the interval.
 
     Returns:
-        Its ends, or None where all draws lie on one side of the value.
+        Its ends, or None where draws do not spread, or all lie on one side of the value.
     """
     below = float(np.mean(drawn_B < value) + np.mean(drawn_B == value) / 2)
-    if not 0 < below < 1:
+    if not 0 < below < 1 or np.ptp(drawn_B) < _NO_SPREAD:
         return None
     bias, acceleration = float(ndtri(below)), _acceleration(left_out_N[np.isfinite(left_out_N)])
     z_values = bias + ndtri(np.array([(1 - level) / 2, (1 + level) / 2]))

@@ -186,5 +186,5 @@ def _with_interval(
     assert found.value is not None
     interval = bca_interval(found.value, drawn_B[is_defined_B], left_out_N, level)
     if interval is None:
-        return replace(found, reason="all draws lie on one side of the value: no BCa interval")
+        return replace(found, reason="the draws do not spread around the value: no BCa interval")
     return replace(found, low=interval[0], high=interval[1])

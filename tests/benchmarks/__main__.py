@@ -10,7 +10,16 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import bench_encode, bench_evaluation, bench_search, coverage, data, gradcache, training
+from tests.benchmarks import (
+    bench_bootstrap,
+    bench_encode,
+    bench_evaluation,
+    bench_search,
+    coverage,
+    data,
+    gradcache,
+    training,
+)
 from tests.benchmarks.environment import environment
 from tests.benchmarks.options import Options
 
@@ -20,6 +29,7 @@ BENCHMARKS: Mapping[str, Callable[[Options], Iterator[Any]]] = {
     "search": bench_search.run,
     "encode": bench_encode.run,
     "evaluation": bench_evaluation.run,
+    "bootstrap": bench_bootstrap.run,
     "coverage": coverage.run,
 }
 

@@ -79,7 +79,7 @@ def scenarios() -> Iterator[Scenario]:
     for num_seeds in NUM_SEEDS:
         for share in SEED_SHARES:
             yield Scenario(
-                num_seeds=num_seeds, seed_share=share, num_data_sets=10, data_set_std=0.03, target="new data sets"
+                num_seeds=num_seeds, seed_share=share, num_data_sets=6, data_set_std=0.03, target="new data sets"
             )
 
 

@@ -101,11 +101,11 @@ def simulated(generator, kind):
 @pytest.mark.parametrize("kind", ["seeds", "queries", "both", "nothing"])
 def test_the_variance_is_that_of_the_sum_whatever_layouts_share(kind):
     generator = np.random.default_rng(1)
-    replicates = [simulated(generator, kind) for _ in range(6000)]
+    replicates = [simulated(generator, kind) for _ in range(3000)]
     true = np.var([mean_of(layouts) for layouts in replicates])
     found = np.mean([combine(components_of(layouts)).variance for layouts in replicates])
-    # 6000 replicates: the variance of a normal mean is known to 1.8 %, twice that of its estimate to less
-    assert found == pytest.approx(true, rel=0.07)
+    # the variance of 3000 normal means is known to 2.6 %
+    assert found == pytest.approx(true, rel=0.1)
 
 
 def test_a_sum_of_layouts_is_one_layout_where_they_share_both():
