@@ -32,9 +32,15 @@ def estimate_contrast(
     - Out of domain minus in domain: that gain on both groups, with the weights 1 and -1.
     - Two init regimes: one term of each, whose groups have different `trainings`; queries stay paired.
 
-    Seeds are paired where groups have the same `trainings`, queries where data sets have the same name. For 'new data
-    sets' a data set in two of the groups leaves interval and p absent: the groups would be no samples of their own.
+    Seeds are paired where groups have the same `trainings`, queries where data sets have the same name, data sets where
+    groups have the same name. Arrays have seeds and queries in one order everywhere, as `dense.dense_scores` gives them.
+    For 'new data sets' a data set in two of the groups leaves interval and p absent: the groups would be no samples of
+    their own.
+
+    Raises:
+        ValueError: two groups of one name with different data sets, a column that a group lacks, or holes.
     """
+    _refuse_unlike_groups(terms)
     layouts = [layout for term in terms for layout in _layouts(term, target)]
     found = estimate_mean(layouts, level=level, target=target, fixed_seeds=fixed_seeds or _is_nested(terms, target))
     both = shared_data_sets(_different_groups(terms)) if target == "new data sets" else []
@@ -126,6 +132,18 @@ def _can_decide(difference: Estimate) -> bool:
 def _layouts(term: Term, target: Target) -> list[Layout]:
     vector_C = coefficient_vector(term.group, term.coefficients)
     return contrast_layouts(term.group, vector_C, target=target, weight=term.weight)
+
+
+def _refuse_unlike_groups(terms: Sequence[Term]) -> None:
+    members: dict[str, set[str]] = {}
+    for term in terms:
+        names = {part.name for part in term.group.data_sets}
+        unlike = members.setdefault(term.group.name, names) ^ names
+        if unlike:
+            raise ValueError(
+                f"group '{term.group.name}' comes with and without {', '.join(sorted(unlike))}: "
+                f"like is compared with like"
+            )
 
 
 def _is_nested(terms: Sequence[Term], target: Target) -> bool:

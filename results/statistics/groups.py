@@ -111,6 +111,8 @@ def _over_queries(group: GroupScores, sums: Mapping[str, Floats], weight: float)
 
 
 def _over_data_sets(group: GroupScores, sums: Mapping[str, Floats], weight: float) -> Layout:
-    columns = [np.mean([sums[part.name].mean(axis=1) for part in parts], axis=0) for parts in group.members.values()]
+    # By name, so that the data sets of two trainings are paired.
+    members = [group.members[name] for name in sorted(group.members)]
+    columns = [np.mean([sums[part.name].mean(axis=1) for part in parts], axis=0) for parts in members]
     rows = [[column.mean() for column in columns]] if group.seeds == "per data set" else np.stack(columns, axis=1)
     return Layout(values_SQ=np.asarray(rows), weight=weight, seeds=group.trainings, queries=group.name)

@@ -18,7 +18,8 @@ from results.statistics.contrasts import (
     paired_gain,
 )
 from results.statistics.estimate import Estimate
-from results.statistics.groups import DataSetScores, GroupScores, group_means
+from results.statistics.groups import DataSetScores, GroupScores, contrast_layouts, group_means
+from results.statistics.two_way import components_of
 
 
 def by_hand(some, column, baseline):
@@ -112,6 +113,39 @@ def test_a_data_set_in_two_groups_gives_no_interval_for_new_data_sets():
     found = estimate_contrast(terms, target="new data sets")
     assert (found.value, found.low, found.p) == (pytest.approx(0), None, None)
     assert "a, b, c counts in two of the groups" in found.reason
+
+
+@pytest.mark.parametrize("target", ["these data sets", "new data sets"])
+def test_two_trainings_are_paired_by_query_and_data_set_and_not_by_seed(target):
+    """What two regimes share by query and data set cancels in their difference; seeds of each add up."""
+    finetuned = group(0, trainings="finetune", spread=0.1)
+    shifted = tuple(
+        replace(part, values_CSQ=part.values_CSQ + np.array([0.0, 0.02, 0.0])[:, None, None])
+        for part in reversed(finetuned.data_sets)
+    )
+    random = replace(finetuned, trainings="random", data_sets=shifted)
+    coefficients = gain_of("qnorm", "cosine")
+    terms = [
+        Term(group=random, coefficients=coefficients),
+        Term(group=finetuned, coefficients=coefficients, weight=-1.0),
+    ]
+    found = estimate_contrast(terms, target=target)
+    alone = [paired_gain(some, "qnorm", "cosine", target=target) for some in (random, finetuned)]
+    assert found.value == pytest.approx(0.02)
+    gains = by_hand(finetuned, "qnorm", "cosine").mean(axis=1)
+    vector = np.array([-1.0, 1.0, 0.0])
+    rest = components_of(contrast_layouts(finetuned, vector, target=target)).rest.variance
+    expected = 2 * max(gains.var(ddof=1) / 3, rest)  # of the seeds of both; query means are equal
+    assert found.standard_error == pytest.approx(expected**0.5)
+    assert found.standard_error < np.hypot(*(one.standard_error for one in alone)), "less than without pairs"
+
+
+def test_groups_of_one_name_have_the_same_data_sets():
+    some = group(0)
+    other = replace(some, trainings="random", data_sets=some.data_sets[1:])
+    terms = [Term(group=g, coefficients=gain_of("qnorm", "cosine")) for g in (some, other)]
+    with pytest.raises(ValueError, match="group 'beir' comes with and without a: like is compared with like"):
+        estimate_contrast(terms)
 
 
 def test_mean_of_two_against_a_baseline_is_not_the_best_of_two():
