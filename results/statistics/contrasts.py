@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from results.statistics.estimate import LEVEL, Estimate, Target, t_p
+from results.statistics.estimate import LEVEL, Estimate, Sources, Target, t_p
 from results.statistics.groups import GroupScores, coefficient_vector, contrast_layouts, shared_data_sets
 from results.statistics.power import MIN_SEEDS
 from results.statistics.two_way import Layout, estimate_mean
@@ -24,7 +24,11 @@ class Term:
 
 
 def estimate_contrast(
-    terms: Sequence[Term], *, target: Target = "these data sets", level: float = LEVEL, fixed_seeds: bool = False
+    terms: Sequence[Term],
+    *,
+    target: Target = "these data sets",
+    sources: Sources = "seeds and queries",
+    level: float = LEVEL,
 ) -> Estimate:
     """The sum of the terms, with interval and p; in the unit of the scores.
 
@@ -33,7 +37,7 @@ def estimate_contrast(
     - Two init regimes: one term of each, whose groups have different `trainings`; queries stay paired.
 
     Seeds are paired where groups have the same `trainings`, queries where data sets have the same name, data sets where
-    groups have the same name. Arrays have seeds and queries in one order everywhere, as `dense.dense_scores` gives them.
+    groups have the same name. Seeds and queries stand in one order everywhere, as `dense.dense_scores` gives them.
     For 'new data sets' a data set in two of the groups leaves interval and p absent: the groups would be no samples of
     their own.
 
@@ -42,12 +46,13 @@ def estimate_contrast(
     """
     _refuse_unlike_groups(terms)
     layouts = [layout for term in terms for layout in _layouts(term, target)]
-    found = estimate_mean(layouts, level=level, target=target, fixed_seeds=fixed_seeds or _is_nested(terms, target))
+    is_nested = _is_nested(terms, target)
+    found = estimate_mean(layouts, target=target, sources="these seeds only" if is_nested else sources, level=level)
     both = shared_data_sets(_different_groups(terms)) if target == "new data sets" else []
     if both:
         reason = f"{', '.join(both)} counts in two of the groups: they are no separate samples of data sets"
         return Estimate(value=found.value, target=target, level=level, num_seeds=found.num_seeds, reason=reason)
-    if _is_nested(terms, target) and not fixed_seeds:
+    if is_nested and sources == "seeds and queries":
         # Other trainings stand behind each data set, so their spread holds that of the seeds.
         num_seeds = min(part.values_CSQ.shape[1] for term in terms for part in term.group.data_sets)
         known = replace(found, sources="seeds and queries", num_seeds=num_seeds)
@@ -71,12 +76,12 @@ def paired_gain(
     baseline: str,
     *,
     target: Target = "these data sets",
+    sources: Sources = "seeds and queries",
     level: float = LEVEL,
-    fixed_seeds: bool = False,
 ) -> Estimate:
     """Mean score of `similarity` minus that of `baseline` on a group or, with a single data set, on that."""
     term = Term(group=group, coefficients=gain_of(similarity, baseline))
-    return estimate_contrast([term], target=target, level=level, fixed_seeds=fixed_seeds)
+    return estimate_contrast([term], target=target, sources=sources, level=level)
 
 
 def non_inferiority(difference: Estimate, margin: float = MARGIN) -> Estimate:

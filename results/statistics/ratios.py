@@ -40,7 +40,7 @@ def ratio_of_means(
 ) -> Estimate:
     """(mean of `similarity` - mean of `baseline`) / mean of `baseline`, with Fieller's interval; 0.1 is +10 %.
 
-    p is the gain's. `standard_error` is absent, since the interval is not built from one.
+    p, df and seed share are the gain's. `standard_error` is absent, since the interval is not built from one.
     """
     gain = paired_gain(group, similarity, baseline, target=target, level=level)
     base = _mean(group, baseline, target=target, level=level)
@@ -161,7 +161,8 @@ def _fieller_bounds(columns: _TwoColumns, level: float) -> tuple[float, float]:
         return abs(one - k * base) - t_quantile(level, found.df) * found.variance**0.5
 
     centre = one / base
-    step = columns.variance(centre).variance ** 0.5 / base
+    # Never 0, not even where one column is a multiple of the other and the ratio has no variance.
+    step = max(columns.variance(centre).variance ** 0.5, 1e-9 * one) / base
     return _edge(excess, centre, -step), _edge(excess, centre, step)
 
 

@@ -126,18 +126,21 @@ def fixed_seeds_components(layouts: Sequence[Layout]) -> Components:
 
 
 def estimate_mean(
-    layouts: Sequence[Layout], *, level: float = LEVEL, target: Target = "these data sets", fixed_seeds: bool = False
+    layouts: Sequence[Layout],
+    *,
+    target: Target = "these data sets",
+    sources: Sources = "seeds and queries",
+    level: float = LEVEL,
 ) -> Estimate:
     """The weighted sum of means, with interval and p from the two-way model.
 
-    With one seed only what 'these seeds only' allows: queries are random, the checkpoint is given. `fixed_seeds` asks
-    for the same with several seeds.
+    With one seed only what 'these seeds only' allows: queries are random, the checkpoint is given.
 
     Args:
         layouts: at least one; their values in the unit of the result.
-        level: of the interval.
         target: what the layouts' second axis stands for, as the estimate is to be labelled.
-        fixed_seeds: take the checkpoints as given.
+        sources: what is random; 'these seeds only' takes the checkpoints as given.
+        level: of the interval.
 
     Raises:
         ValueError: no layout, one without values, one with a value that is not finite, or layouts of one label that
@@ -145,7 +148,7 @@ def estimate_mean(
     """
     _check(layouts)
     num_seeds = min(layout.values_SQ.shape[0] for layout in layouts)
-    sources: Sources = "these seeds only" if fixed_seeds or num_seeds == 1 else "seeds and queries"
+    sources = "these seeds only" if num_seeds == 1 else sources
     reason = ONE_SEED if num_seeds == 1 else None
     found = Estimate(
         value=mean_of(layouts), level=level, target=target, sources=sources, num_seeds=num_seeds, reason=reason

@@ -164,8 +164,8 @@ def _holds(scenario: Scenario, number: int, num_draws: int) -> tuple[bool, ...]:
         _has(ratio_of_means(gained, "better", "base", target=target), GAIN / BASE),
         _has(mean_of_ratios(gained, "better", "base", target=target), GAIN / BASE),
         low <= GAIN <= high,
-        _has(paired_gain(gained, "better", "base", target=target, fixed_seeds=True), GAIN),
-        _alarms(paired_gain(null, "better", "base", target=target, fixed_seeds=True)),
+        _has(paired_gain(gained, "better", "base", target=target, sources="these seeds only"), GAIN),
+        _alarms(paired_gain(null, "better", "base", target=target, sources="these seeds only")),
     )
 
 

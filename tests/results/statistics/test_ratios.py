@@ -36,6 +36,16 @@ def test_a_ratio_has_the_gains_p_and_agrees_with_it():
         assert (ratio.low > 0 or ratio.high < 0) == (gain.p < 0.05)
 
 
+@pytest.mark.parametrize("num_seeds", [1, 3])
+def test_a_ratio_that_does_not_vary_has_no_width(num_seeds):
+    some = group(1, num_seeds=num_seeds)
+    times = tuple(
+        replace(p, values_CSQ=p.values_CSQ[[0, 0, 0]] * np.array([1, 1.1, 1])[:, None, None]) for p in some.data_sets
+    )
+    found = ratio_of_means(replace(some, data_sets=times), "qnorm", "cosine")
+    assert (found.low, found.value, found.high) == pytest.approx((0.1, 0.1, 0.1), abs=1e-6)
+
+
 def test_the_published_headline():
     """Contriever on BRIGHT: 7.41 with cosine, 12.74 with qnorm, +71.9 % (one seed, queries that spread little)."""
     noise = 0.01 * np.random.default_rng(0).normal(size=(2, 1, 1, 400))

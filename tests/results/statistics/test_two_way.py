@@ -69,7 +69,7 @@ def test_where_only_queries_differ_it_is_the_t_test_over_queries():
 
 def test_with_fixed_seeds_it_is_the_t_test_over_queries_and_says_so():
     values = crossed(0)
-    found = estimate_mean([layout(values)], fixed_seeds=True)
+    found = estimate_mean([layout(values)], sources="these seeds only")
     assert found.p == pytest.approx(stats.ttest_1samp(values.mean(axis=0), 0).pvalue)
     assert (found.sources, found.reason) == ("these seeds only", None)
 
