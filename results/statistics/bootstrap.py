@@ -7,9 +7,9 @@ as the rows of matrices, the means of B draws over a dense array of scores are t
     mean_BC = sum over s of seed_BS * (query_BQ @ values_Q(SC))
 
 It is the check on the two-way interval, not the interval itself: it draws from the few seeds there are, whose spread
-is too small by (S - 1) / S, and has no t quantile for them (Owen, The pigeonhole bootstrap, Annals of Applied Statistics
-1, 2007). With 3 dominant seeds its 95 % are the span from the smallest to the largest of the three, which holds the
-truth 3 times in 4.
+is too small by (S - 1) / S, and has no t quantile for them (Owen, The pigeonhole bootstrap, Annals of Applied
+Statistics 1, 2007). With 3 dominant seeds its 95 % are the span from the smallest to the largest of the three, which
+holds the truth 3 times in 4.
 Drawn anew within drawn data sets, queries count twice: for new data sets it is wide where data sets hardly differ.
 """
 
