@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import polars as pl
@@ -259,7 +260,7 @@ def _headline(
     facts = {f"final/{name.removeprefix('final_')}": trial[name] for name in _TRIAL_FACTS if trial[name] is not None}
     single = {
         metric_name(evaluation.main_measure, _evaluation_name(evaluation, planned)): score
-        for evaluation, score in sorted(scores.items(), key=lambda item: item[0].data_set)
+        for evaluation, score in sorted(_of_wholes(_whole(scores, planned)).items(), key=lambda item: item[0].whole)
     }
     numbers = {**facts, **_group_means(scores, planned), **answers, **single}
     room = MAX_METRICS - len(STEP_COLUMNS)
@@ -272,15 +273,31 @@ def _group_means(scores: Mapping[PlannedEvaluation, float], planned: Sequence[Pl
     for group in sorted({group for evaluation in planned for group in evaluation.groups}):
         members = [evaluation for evaluation in planned if group in evaluation.groups]
         if all(member in scores for member in members) and len({member.main_measure for member in members}) == 1:
-            mean = sum(scores[member] for member in members) / len(members)
-            means[metric_name(members[0].main_measure, f"group.{group}")] = mean
+            name = metric_name(members[0].main_measure, f"group.{group}")
+            means[name] = fmean(_of_wholes({member: scores[member] for member in members}).values())
     return means
+
+
+def _whole(
+    scores: Mapping[PlannedEvaluation, float], planned: Sequence[PlannedEvaluation]
+) -> dict[PlannedEvaluation, float]:
+    """The scores but those of the parts of a data set that lacks one: it has no score."""
+    lacking = {(p.whole, p.split, p.tier) for p in planned if p.groups and p not in scores}
+    return {p: score for p, score in scores.items() if (p.whole, p.split, p.tier) not in lacking}
+
+
+def _of_wholes(scores: Mapping[PlannedEvaluation, float]) -> dict[PlannedEvaluation, float]:
+    """The scores, those of the parts of a data set as one: their mean, which stands at the first of them."""
+    parts: dict[tuple[str, str, str], dict[PlannedEvaluation, float]] = {}
+    for evaluation, score in scores.items():
+        parts.setdefault((evaluation.whole, evaluation.split, evaluation.tier), {})[evaluation] = score
+    return {next(iter(of_whole)): fmean(of_whole.values()) for of_whole in parts.values()}
 
 
 def _evaluation_name(evaluation: PlannedEvaluation, among: Sequence[PlannedEvaluation]) -> str:
     """The data set's name, with split and tier only where the sweep evaluates it more than once."""
-    times = sum(other.data_set == evaluation.data_set for other in among)
-    return evaluation.data_set if times == 1 else f"{evaluation.data_set}.{evaluation.split}.{evaluation.tier}"
+    times = len({(other.split, other.tier) for other in among if other.whole == evaluation.whole})
+    return evaluation.whole if times == 1 else f"{evaluation.whole}.{evaluation.split}.{evaluation.tier}"
 
 
 def _probe_metric(row: Mapping[str, Any]) -> str:

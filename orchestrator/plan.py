@@ -182,6 +182,7 @@ def _planned_evaluation(evaluation: GroupedEvaluation) -> PlannedEvaluation:
         in_domain=IN_DOMAIN in evaluation.groups,
         reader=spec.rag.reader.name if spec.rag else None,
         num_passages=spec.rag.num_passages if spec.rag else None,
+        part_of=spec.data.entry.part_of,
     )
 
 

@@ -49,8 +49,8 @@ class Collected:
         trials: one row per checkpoint, trained or untrained: the schema TRIALS, and `title`.
         expected: one row per trial, group, data set and score similarity that the sweep must have scored: `trial_id`,
             `title`, the cell, SOFTMAX_COLUMNS, its training settings, `group`, `data_set`, `data_hash`, `split`,
-            `measure` (the main one) and `score_similarity`. Trials without a checkpoint are in it where the folder has
-            their spec.
+            `part_of`, `measure` (the main one) and `score_similarity`. Trials without a checkpoint are in it where the
+            folder has their spec.
         expected_sts: the same for data sets of scored pairs, which have no measure per query.
         expected_answers: one row per trial, data set whose questions a reader answers and score similarity: as
             `expected`, with `reader` and `num_passages` in place of `group` and `measure`.
@@ -169,14 +169,16 @@ def _planned_cells(store: Store, planned: Iterable[PlannedTrial]) -> pl.DataFram
 
 
 def _planned_data(record: SweepRecord) -> pl.DataFrame:
-    """One row per data set and group: the data set's key, `measure` (its main one) and `group`."""
-    rows = [(e.data_set, e.data_hash, e.split, e.tier, e.main_measure, g) for e in record.evaluations for g in e.groups]
-    return pl.DataFrame(rows, schema=dict.fromkeys([*_DATA_KEY, "measure", "group"], pl.String), orient="row")
+    """One row per data set and group: the data set's key, `part_of`, `measure` (its main one) and `group`."""
+    names = [*_DATA_KEY, "part_of", "main_measure"]
+    rows = [(*(getattr(e, name) for name in names), group) for e in record.evaluations for group in e.groups]
+    planned = pl.DataFrame(rows, schema=dict.fromkeys([*names, "group"], pl.String), orient="row")
+    return planned.rename({"main_measure": "measure"})
 
 
 def _planned_questions(record: SweepRecord) -> pl.DataFrame:
     """One row per data set whose questions a reader answers."""
-    names = [*_DATA_KEY, "reader"]
+    names = [*_DATA_KEY, "part_of", "reader"]
     rows = [tuple(getattr(e, name) for name in (*names, "num_passages")) for e in record.evaluations if e.reader]
     return pl.DataFrame(rows, schema={**dict.fromkeys(names, pl.String), "num_passages": pl.Int64}, orient="row")
 
@@ -247,7 +249,7 @@ def _made(trials: pl.DataFrame, scored: Iterable[_Stored], probed: Iterable[_Sto
 
 def _per_query(record: SweepRecord, trials: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     cells = trials.select("trial_id", *CELL_COLUMNS, "checkpoint_hash")
-    planned = _planned_data(record).rename({"measure": "main_measure"})
+    planned = _planned_data(record).drop("part_of").rename({"measure": "main_measure"})
     # Two trials can have one checkpoint hash (a setting without effect): each then has these rows.
     joined = rows.join(planned, on=_DATA_KEY).join(cells, on="checkpoint_hash")
     is_main = (pl.col("measure") == pl.col("main_measure")).alias("is_main")
@@ -263,7 +265,7 @@ def _answers(record: SweepRecord, trials: pl.DataFrame, rows: pl.DataFrame) -> p
 def _correlations(record: SweepRecord, trials: pl.DataFrame, tables: Iterable[pa.Table]) -> pl.DataFrame:
     """The correlation of each evaluation on scored pairs; of one file at a time, since the pairs are many."""
     rows = pl.concat([spearman(_frame(table)) for table in (_no_rows(STS), *tables)])
-    planned = _planned_data(record).drop("tier", "measure").unique(maintain_order=True)
+    planned = _planned_data(record).drop("tier", "measure", "part_of").unique(maintain_order=True)
     cells = trials.select("trial_id", *CELL_COLUMNS, "checkpoint_hash")
     joined = rows.join(planned, on=["data_set", "data_hash", "split"]).join(cells, on="checkpoint_hash")
     return joined.select("trial_id", *CELL_COLUMNS, "group", *rows.columns)

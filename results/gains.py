@@ -38,7 +38,8 @@ def gains(
 ) -> pl.DataFrame:
     """Scores and gains per family, layers, init regime, scale, group and similarity; measures are 0 to 1.
 
-    A group's score is the unweighted mean over its data sets of the mean over queries, averaged over seeds.
+    A group's score is the unweighted mean over its data sets of the mean over queries, averaged over seeds; a data set
+    of several parts is their unweighted mean, and counts once.
 
     - `gain` = score - the baseline's score at the same scale.
     - `gain_ratio` = gain / baseline's score: the study's headline formula `ratio_of_means` (arXiv 2602.09229), the

@@ -59,6 +59,12 @@ class PlannedEvaluation:
     in_domain: bool
     reader: str | None = None  # who answers its questions, and from how many passages
     num_passages: int | None = None
+    part_of: str | None = None  # the data set whose parts are averaged before any other mean
+
+    @property
+    def whole(self) -> str:
+        """The data set that it counts as: itself, or the one that it is a part of."""
+        return self.part_of or self.data_set
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from results.listing import in_order, ranked, with_untrained
-from results.scores import mean_if_whole
+from results.scores import as_wholes, mean_if_whole, parts_averaged
 from results.selection import refuse_pooling, refuse_repeats, scale_name, select_result, select_trials
 
 CELL = ["task", "family", "layers", "init_regime", "data_set", "split"]
@@ -21,7 +21,8 @@ def rag_scores(
     `exact_match` and `f1` are means over questions, then over seeds. `untrained_exact_match` and `untrained_f1` are
     those of the checkpoint that training started from, under the row's score similarity (a trained one with the fixed
     one it starts at). `rank` orders the F1 of a cell's own similarities, 1 is best. `cut_share` is the share of the
-    passages that were shortened. What is not there is null.
+    passages that were shortened. A data set of several parts is one row, their unweighted mean. What is not there is
+    null.
 
     `answers` and `expected` are `Collected.answers` and `Collected.expected_answers`; what a checkpoint was scored with
     beyond what is expected has rows too. `where` maps columns to values.
@@ -36,7 +37,8 @@ def rag_scores(
     trained = chosen.filter(pl.col("kind") == "train")
     if not pool:
         refuse_pooling(trained)
-    seeds = _over_seeds(_with_found(_over_questions(answers), chosen))
+    found = _with_found(_over_questions(answers), chosen)
+    seeds = _over_seeds(parts_averaged(found, means=[*SCORES, "cut_share"], sums=["num_questions"]))
     after, before = seeds.filter(pl.col("kind") == "train"), seeds.filter(pl.col("kind") != "train")
     rows = ranked(with_untrained(after, before, CELL, {name: f"untrained_{name}" for name in SCORES}), CELL, "f1")
     scales = trained.select("scale_mode", "scale_value").unique().sort("scale_mode", "scale_value").rows()
@@ -44,7 +46,7 @@ def rag_scores(
         training_data=pl.lit(" + ".join(trained["training_data"].unique().sort())),
         scale=pl.lit(" + ".join(scale_name(mode, value) for mode, value in scales)),
     )
-    return select_result(in_order(named, chosen, ["data_set"]), where).select(
+    return select_result(in_order(named, as_wholes(chosen), ["data_set"]), where).select(
         *("task", "training_data", "scale", "family", "layers", "init_regime", "data_set", "split", "kind"),
         *("similarity", "score_similarity", *SCORES, *(f"untrained_{name}" for name in SCORES), "rank", "num_seeds"),
         *("num_questions", "cut_share", "reader", "num_passages"),

@@ -1,4 +1,9 @@
-"""From per query rows to a trial's score on a group: the mean over queries, then the unweighted mean over data sets."""
+"""From per query rows to a trial's score on a group: the mean over queries, then the unweighted mean over data sets.
+
+A data set of several parts, such as CQADupStack of 12 forums, is the unweighted mean over them, and counts once.
+"""
+
+from collections.abc import Sequence
 
 import polars as pl
 
@@ -36,22 +41,47 @@ def query_gaps(per_query: pl.DataFrame) -> pl.DataFrame:
 def group_scores(per_query: pl.DataFrame, expected: pl.DataFrame) -> pl.DataFrame:
     """The unweighted mean of data set scores: one row per trial, group and score similarity in `expected`.
 
-    Null where one of the expected data sets has no score. Columns: those of `expected` without the data set's, and
-    `score`, `num_data_sets`.
+    Null where one of the expected data sets, or a part of one, has no score. Columns: those of `expected` without the
+    data set's, and `score`, `num_data_sets`, in which a data set of several parts counts once.
 
     Raises:
         MixedMeasuresError: a group whose data sets have different main measures.
     """
     _refuse_mixed_measures(expected)
     scores = data_set_scores(per_query).select(*_SCORED, "score")
-    found = expected.join(scores, on=_SCORED, how="left", maintain_order="left")
-    key = [name for name in expected.columns if name not in ("data_set", "data_hash", "split")]
+    found = parts_averaged(expected.join(scores, on=_SCORED, how="left", maintain_order="left"), means=["score"])
+    key = [name for name in expected.columns if name not in ("data_set", "data_hash", "split", "part_of")]
     return found.group_by(key, maintain_order=True).agg(score=mean_if_whole("score"), num_data_sets=pl.len())
+
+
+def parts_averaged(rows: pl.DataFrame, *, means: Sequence[str], sums: Sequence[str] = ()) -> pl.DataFrame:
+    """The rows of data sets, those of the parts of one as one row under its name (`part_of`), without a `data_hash`.
+
+    The columns `means` are then means over the parts, and `sums` sums, null where one part has none; what else the
+    parts have must be the same.
+    """
+    key = [name for name in rows.columns if name not in (*means, *sums)]
+    averaged = (
+        as_wholes(rows)
+        .group_by(key, maintain_order=True)
+        .agg(*(mean_if_whole(name).alias(name) for name in means), *(_sum_if_whole(name).alias(name) for name in sums))
+    )
+    return averaged.select(rows.columns)
+
+
+def as_wholes(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of data sets, parts under the name of their whole and without a hash of their own."""
+    is_part = pl.col("part_of").is_not_null()
+    return rows.with_columns(data_set=pl.coalesce("part_of", "data_set"), data_hash=pl.when(~is_part).then("data_hash"))
 
 
 def mean_if_whole(column: str) -> pl.Expr:
     """The mean of a group, null (not a mean of the rest) where one value is null."""
     return pl.when(pl.col(column).null_count() == 0).then(pl.col(column).mean())
+
+
+def _sum_if_whole(column: str) -> pl.Expr:
+    return pl.when(pl.col(column).null_count() == 0).then(pl.col(column).sum())
 
 
 def _refuse_mixed_measures(expected: pl.DataFrame) -> None:

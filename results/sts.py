@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from results.listing import in_order, ranked, with_untrained
-from results.scores import mean_if_whole
+from results.scores import as_wholes, mean_if_whole, parts_averaged
 from results.selection import refuse_pooling, refuse_repeats, scale_name, select_result, select_trials
 
 CELL = ["task", "family", "layers", "init_regime", "group", "data_set", "split"]
@@ -25,7 +25,8 @@ def sts_scores(
     `forward` is that of s(a, b), `swapped` of s(b, a): they differ where the similarity is not symmetric. `untrained`
     is `forward` of the checkpoint that training started from, under the row's score similarity (a trained one with the
     fixed one it starts at). `rank` orders the forward correlations of a cell's own similarities, 1 is best. A group of
-    several data sets also has rows without `data_set`: their unweighted means. What is not there is null.
+    several data sets also has rows without `data_set`: their unweighted means. A data set of several parts is one row,
+    their unweighted mean. What is not there is null.
 
     `correlations` and `expected` are `Collected.correlations` and `Collected.expected_sts`; what a checkpoint was
     scored with beyond what is expected has rows too. `where` maps columns to values.
@@ -40,11 +41,15 @@ def sts_scores(
     trained = chosen.filter(pl.col("kind") == "train")
     if not pool:
         refuse_pooling(trained)
-    whole = _with_means(_with_found(_both_orders(correlations), chosen))
-    seeds = whole.group_by([*CELL, "kind", "similarity", "score_similarity"], maintain_order=True).agg(
-        *(mean_if_whole(order).alias(order) for order in ORDERS),
-        num_scored_pairs=pl.col("num_scored_pairs").first(),
-        num_seeds=pl.col("seed").n_unique(),
+    single = parts_averaged(_with_found(_both_orders(correlations), chosen), means=ORDERS, sums=["num_scored_pairs"])
+    seeds = (
+        _with_means(single)
+        .group_by([*CELL, "kind", "similarity", "score_similarity"], maintain_order=True)
+        .agg(
+            *(mean_if_whole(order).alias(order) for order in ORDERS),
+            num_scored_pairs=pl.col("num_scored_pairs").first(),
+            num_seeds=pl.col("seed").n_unique(),
+        )
     )
     after, before = seeds.filter(pl.col("kind") == "train"), seeds.filter(pl.col("kind") != "train")
     rows = ranked(with_untrained(after, before, CELL, {"forward": "untrained"}), CELL, "forward")
@@ -53,7 +58,7 @@ def sts_scores(
         training_data=pl.lit(" + ".join(trained["training_data"].unique().sort())),
         scale=pl.lit(" + ".join(scale_name(mode, value) for mode, value in scales)),
     )
-    return select_result(in_order(named, chosen, ["group", "data_set"]), where).select(
+    return select_result(in_order(named, as_wholes(chosen), ["group", "data_set"]), where).select(
         *("task", "training_data", "scale", "family", "layers", "init_regime", "group", "data_set", "split"),
         *("kind", "similarity", "score_similarity", *ORDERS, "untrained", "rank", "num_seeds", "num_scored_pairs"),
     )
@@ -76,12 +81,13 @@ def _with_found(found: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
 
 def _with_means(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows, and the means over the data sets of each group that has several."""
-    key = [name for name in rows.columns if name not in ("data_set", "data_hash", "split", "num_scored_pairs", *ORDERS)]
+    of_data = ("data_set", "data_hash", "split", "part_of", "num_scored_pairs", *ORDERS)
+    key = [name for name in rows.columns if name not in of_data]
     means = rows.group_by(key, maintain_order=True).agg(
         *(mean_if_whole(order).alias(order) for order in ORDERS),
         num_data_sets=pl.len(),
         num_scored_pairs=pl.col("num_scored_pairs").sum(),
     )
     several = means.filter(pl.col("num_data_sets") > 1).drop("num_data_sets")
-    absent = {name: pl.lit(None, pl.String) for name in ("data_set", "data_hash", "split")}
+    absent = {name: pl.lit(None, pl.String) for name in ("data_set", "data_hash", "split", "part_of")}
     return pl.concat([rows, several.with_columns(**absent).select(rows.columns).cast(rows.schema)])

@@ -14,12 +14,15 @@ from search_spaces.problems import unknown_name
 ALL = "all"
 
 
-def written_out(groups: Any, declared: Mapping[str, Sequence[str]]) -> Any:
+def written_out(
+    groups: Any, declared: Mapping[str, Sequence[str]], parts: Mapping[str, Sequence[str]] | None = None
+) -> Any:
     """The groups with a list of data sets each; what is of another form is left for the schema to refuse.
 
     Args:
         groups: as a sweep file has them.
         declared: by group the data sets that the file itself declares in it.
+        parts: by whole the data sets that the file itself declares as parts of it.
 
     Raises:
         ValueError: a group without data sets is none of the catalogue's, or a group stands twice.
@@ -32,10 +35,13 @@ def written_out(groups: Any, declared: Mapping[str, Sequence[str]]) -> Any:
         groups = dict.fromkeys(groups, ALL)
     if not isinstance(groups, dict):
         return groups
-    return {name: _written_out(name, value, declared) for name, value in groups.items()}
+    known = {whole: (*PARTS.get(whole, ()), *(parts or {}).get(whole, ())) for whole in (*PARTS, *(parts or {}))}
+    return {name: _written_out(name, value, declared, known) for name, value in groups.items()}
 
 
-def _written_out(name: Any, value: Any, declared: Mapping[str, Sequence[str]]) -> Any:
+def _written_out(
+    name: Any, value: Any, declared: Mapping[str, Sequence[str]], parts: Mapping[str, Sequence[str]]
+) -> Any:
     if value is None or value == ALL:
         known = default_groups()
         members = [*known.get(name, ()), *declared.get(name, ())]
@@ -44,13 +50,13 @@ def _written_out(name: Any, value: Any, declared: Mapping[str, Sequence[str]]) -
             raise ValueError(f"{message}; name the data sets of another: {name}: [NAME, ...]")
         return members
     if isinstance(value, str):
-        return _parts(value)
+        return _parts(value, parts)
     if isinstance(value, list):
-        return [part for item in value for part in (_parts(item) if isinstance(item, str) else [item])]
+        return [part for item in value for part in (_parts(item, parts) if isinstance(item, str) else [item])]
     return value
 
 
-def _parts(reference: str) -> list[str]:
+def _parts(reference: str, parts: Mapping[str, Sequence[str]]) -> list[str]:
     """The reference to a data set, or those to all parts of it: 'cqadupstack/test' is that split of each."""
     name, slash, split = reference.partition("/")
-    return [f"{part}{slash}{split}" for part in PARTS.get(name, (name,))]
+    return [f"{part}{slash}{split}" for part in parts.get(name, (name,))]

@@ -10,7 +10,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from search_spaces.catalogue.data_sets import DATA_SETS
+from search_spaces.catalogue.data_sets import DATA_SETS, PARTS
 from search_spaces.catalogue.families import FAMILIES
 from search_spaces.problems import InputError, Problem, unknown_name
 from search_spaces.schema import SweepFile
@@ -58,7 +58,7 @@ def load_sweep(path: Path) -> SweepFile:
 def parse_sweep(text: str, *, where: str, folder: Path) -> SweepFile:
     """Check the text of a sweep file; `where` names it in problems, `folder` is what relative paths start from."""
     raw = _parse_yaml(text, where)
-    problems = [*_resolve_paths(raw, where, folder), *_shadowed_names(raw, where)]
+    problems = [*_resolve_paths(raw, where, folder), *_shadowed_names(raw, where), *_wholes_of_their_own(raw, where)]
     try:
         sweep = SweepFile.model_validate_json(json.dumps(raw, default=str), strict=True, context=_declared_names(raw))
     except ValidationError as error:
@@ -100,9 +100,12 @@ def _readers(raw: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _declared_names(raw: dict[str, Any]) -> dict[str, Any]:
-    """What the schema must know of the rest of the file: declared names, by group those in it, and what is zipped."""
+    """What the schema must know of the rest of the file: declared names, those of groups and wholes, what is zipped."""
     groups: dict[str, list[str]] = {}
+    parts: dict[str, list[str]] = {}
     for entry in _declarations(raw, "data_sets"):
+        if isinstance(whole := entry.get("part_of"), str):
+            parts.setdefault(whole, []).append(str(entry.get("name")))
         for group in entry["groups"] if isinstance(entry.get("groups"), list) else []:
             groups.setdefault(str(group), []).append(str(entry.get("name")))
     return {
@@ -110,6 +113,7 @@ def _declared_names(raw: dict[str, Any]) -> dict[str, Any]:
         "data set": [str(entry.get("name")) for entry in _declarations(raw, "data_sets")],
         "groups": groups,
         "zipped": [name for group in _lists(raw.get("zip")) for name in group],
+        "parts": parts,
     }
 
 
@@ -120,7 +124,7 @@ def _lists(value: Any) -> list[list[Any]]:
 
 def _shadowed_names(raw: dict[str, Any], where: str) -> Iterator[Problem]:
     for block, catalogue in (("families", FAMILIES), ("data_sets", DATA_SETS)):
-        seen = set(catalogue)
+        seen = {*catalogue, *(PARTS if block == "data_sets" else ())}
         for index, entry in enumerate(_declarations(raw, block)):
             name = str(entry.get("name"))
             if not _NAME.fullmatch(name):
@@ -130,6 +134,15 @@ def _shadowed_names(raw: dict[str, Any], where: str) -> Iterator[Problem]:
                 message = f"'{name}' is taken already, by the catalogue or an entry above"
                 yield Problem(where=where, key=f"{block}[{index}].name", message=message)
             seen.add(name)
+
+
+def _wholes_of_their_own(raw: dict[str, Any], where: str) -> Iterator[Problem]:
+    """A data set that others are parts of is the mean over them, and has no queries."""
+    names = {*DATA_SETS, *(str(entry.get("name")) for entry in _declarations(raw, "data_sets"))}
+    for index, entry in enumerate(_declarations(raw, "data_sets")):
+        if isinstance(whole := entry.get("part_of"), str) and whole in names:
+            message = f"'{whole}' is a data set itself; what is the mean over its parts needs a name of its own"
+            yield Problem(where=where, key=f"data_sets[{index}].part_of", message=message)
 
 
 def _resolve_paths(raw: dict[str, Any], where: str, folder: Path) -> Iterator[Problem]:

@@ -58,7 +58,8 @@ class RagBlock(Block):
 
 
 def _written_out(groups: Any, info: ValidationInfo) -> Any:
-    return written_out(groups, (info.context or {}).get("groups", {}))
+    known = info.context or {}
+    return written_out(groups, known.get("groups", {}), known.get("parts", {}))
 
 
 _Groups: Any = Annotated[

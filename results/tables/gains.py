@@ -9,6 +9,7 @@ from results.gains import DERIVED_REASONS, gains, start_similarity
 from results.selection import select_trials
 from results.tables.parts import (
     fairness_lines,
+    members,
     missing_lines,
     model_name,
     scale_note,
@@ -72,8 +73,8 @@ def _notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> I
     yield f"Trained on {', '.join(data)}, scale {' or '.join(scales)}. Scores are times 100."
     yield from scale_note(scales)
     groups = rows["group"].unique(maintain_order=True)
-    members = {group: [e.data_set for e in collected.record.evaluations if group in e.groups] for group in groups}
-    described = "; ".join(f"{group}: {', '.join(names)}" for group, names in members.items())
+    of_group = {group: [e for e in collected.record.evaluations if group in e.groups] for group in groups}
+    described = "; ".join(f"{group}: {members(evaluations)}" for group, evaluations in of_group.items())
     yield (
         "A score is the unweighted mean over the group's data sets of the mean over queries, averaged over seeds. "
         f"{described}."

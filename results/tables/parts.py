@@ -1,14 +1,16 @@
 """What several tables share: names of models and regimes, columns shown only where they vary, holes of trials."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import polars as pl
 
 from results.collect import Collected
 from results.fairness import fairness_notes
+from results.layout import PlannedEvaluation
 from results.missing import MissingKind
 from results.tables.table import Column
+from search_spaces.catalogue.data_sets import PARTS
 
 
 def model_name() -> pl.Expr:
@@ -47,6 +49,31 @@ def scale_note(scales: Sequence[str]) -> Iterator[str]:
                 f"Scale {scale}: as {scale.replace('matched', 'fixed')} with scores divided, once before training, by "
                 "mean |q|^(1-gamma_q) * mean |d|^(1-gamma_d) of the starting encoder, so that logits start alike."
             )
+
+
+def members(evaluations: Iterable[PlannedEvaluation]) -> str:
+    """The data sets in a line, those that are parts of another one named as its parts."""
+    wholes: dict[str, list[str]] = {}
+    for evaluation in evaluations:
+        wholes.setdefault(evaluation.whole, []).append(evaluation.data_set)
+    return ", ".join(
+        name if parts == [name] * len(parts) else _with_parts(name, parts) for name, parts in wholes.items()
+    )
+
+
+def parts_note(evaluations: Iterable[PlannedEvaluation]) -> Iterator[str]:
+    """Which data sets are means over their parts, where some are."""
+    parts = [evaluation for evaluation in evaluations if evaluation.part_of]
+    if parts:
+        yield f"Of several parts, whose unweighted mean is shown: {members(parts)}."
+
+
+def _with_parts(whole: str, parts: Sequence[str]) -> str:
+    """A whole that lacks parts says so: its mean is none of the benchmark's."""
+    distinct = tuple(dict.fromkeys(parts))
+    known = PARTS.get(whole, distinct)
+    some = f"{len(distinct)} of its {len(known)}" if len(distinct) < len(known) else f"its {len(distinct)}"
+    return f"{whole} (mean of {some} parts {', '.join(distinct)})"
 
 
 def missing_lines(collected: Collected, chosen: pl.DataFrame, kinds: Collection[MissingKind]) -> Iterator[str]:

@@ -7,7 +7,7 @@ import polars as pl
 from results.collect import Collected
 from results.rag import rag_scores
 from results.selection import select_trials
-from results.tables.parts import fairness_lines, missing_lines, model_name, varying, warning_notes
+from results.tables.parts import fairness_lines, missing_lines, model_name, parts_note, varying, warning_notes
 from results.tables.table import Column, Table, TableOptions
 
 
@@ -22,6 +22,7 @@ def build(collected: Collected, options: TableOptions) -> Table:
         rows=rows,
         notes=(
             *_notes(rows),
+            *_parts(collected),
             *fairness_lines(select_trials(collected.expected_answers, options.where)),
             *warning_notes(collected),
         ),
@@ -63,6 +64,10 @@ def _notes(rows: pl.DataFrame) -> Iterator[str]:
         yield f"At most {share} of a row's passages were shortened to fit the reader's input."
     if rows["num_seeds"].max() == 1:
         yield "One seed: nothing here says how far another seed would move a number."
+
+
+def _parts(collected: Collected) -> Iterator[str]:
+    return parts_note(e for e in collected.record.evaluations if e.reader)
 
 
 def _holes(collected: Collected, options: TableOptions) -> Iterator[str]:

@@ -7,8 +7,9 @@ import polars as pl
 from results.collect import Collected
 from results.selection import select_trials
 from results.sts import sts_scores
-from results.tables.parts import fairness_lines, missing_lines, model_name, varying, warning_notes
+from results.tables.parts import fairness_lines, missing_lines, model_name, parts_note, varying, warning_notes
 from results.tables.table import Column, Table, TableOptions
+from search_spaces.catalogue.data_sets import SPEARMAN
 
 
 def build(collected: Collected, options: TableOptions) -> Table:
@@ -23,6 +24,7 @@ def build(collected: Collected, options: TableOptions) -> Table:
         rows=rows,
         notes=(
             *_notes(rows),
+            *_parts(collected),
             *fairness_lines(select_trials(collected.expected_sts, options.where)),
             *warning_notes(collected),
         ),
@@ -60,6 +62,10 @@ def _notes(rows: pl.DataFrame) -> Iterator[str]:
     yield "Untrained: the checkpoint before training, s(a, b) under the row's score similarity."
     if rows["num_seeds"].max() == 1:
         yield "One seed: nothing here says how far another seed would move a number."
+
+
+def _parts(collected: Collected) -> Iterator[str]:
+    return parts_note(e for e in collected.record.evaluations if e.main_measure == SPEARMAN)
 
 
 def _holes(collected: Collected, options: TableOptions) -> Iterator[str]:

@@ -146,7 +146,7 @@ def rag_spec(planned):
     )
 
 
-def evaluation(data_set, *groups, main_measure="nDCG@10", split="test", reader=None, num_passages=None):
+def evaluation(data_set, *groups, main_measure="nDCG@10", split="test", reader=None, num_passages=None, part_of=None):
     return PlannedEvaluation(
         data_set=data_set,
         data_hash=f"hash-of-{data_set}-{split}",
@@ -158,6 +158,7 @@ def evaluation(data_set, *groups, main_measure="nDCG@10", split="test", reader=N
         in_domain="in_domain" in groups,
         reader=reader,
         num_passages=num_passages,
+        part_of=part_of,
     )
 
 

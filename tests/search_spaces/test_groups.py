@@ -49,6 +49,30 @@ def test_the_files_own_data_sets_may_join_a_group(parse, raw, tmp_path):
     assert found["own"] == ("mine",)
 
 
+def test_the_files_own_data_sets_may_be_parts_of_one(parse, raw, tmp_path):
+    for name in ("north", "south"):
+        (tmp_path / name).mkdir()
+    raw["data_sets"] = [{"name": n, "source": f"path:{n}", "part_of": "poles"} for n in ("north", "south")]
+    raw["evaluation"] = {"groups": {"own": ["scifact", "poles"], "more": "poles/dev"}}
+    found = parse(raw).evaluation.groups
+    assert found == {"own": ("scifact", "north", "south"), "more": ("north/dev", "south/dev")}
+
+
+@pytest.mark.parametrize(
+    ("name", "part_of", "message"),
+    [
+        ("north", "scifact", "data_sets[0].part_of: 'scifact' is a data set itself"),
+        ("north", "north", "data_sets[0].part_of: 'north' is a data set itself"),
+        ("cqadupstack", None, "data_sets[0].name: 'cqadupstack' is taken already"),
+    ],
+)
+def test_a_whole_has_a_name_of_its_own(parse, raw, tmp_path, name, part_of, message):
+    (tmp_path / "north").mkdir()
+    raw["data_sets"] = [{"name": name, "source": "path:north", "part_of": part_of}]
+    with pytest.raises(InputError, match=re.escape(message)):
+        parse(raw)
+
+
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
