@@ -5,10 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from orchestrator.machine import available_cpus
 from search_spaces.problems import Problem
-from search_spaces.schema import ProbeBlock, ResourcesBlock, SweepFile
+from search_spaces.schema import EvaluationBlock, ProbeBlock, ResourcesBlock, SweepFile
+from search_spaces.sizes import parse_size, size_text
 from search_spaces.specs import DataSpec, EncoderSpec, ValidationSpec
+from trainers import data_sets
+from trainers.evaluation.run_files import unwritable_id
 from trainers.fisher.candidate_pools import pool_sizes
 from trainers.provenance import accelerators
+from trainers.search_budget import least_budget
 from trainers.training.hard_negatives import negatives_fault
 from trainers.training.pairs import PairCounts
 from trainers.training.validation_pool import num_relevant
@@ -98,6 +102,33 @@ def empty_split_problems(scored: Iterable[DataSpec], where: str, *, key: str) ->
             what = "scored pairs" if data.entry.is_scored else "query with a relevant document"
             message = f"split '{data.split}' of data set '{data.name}' has no {what}"
             yield Problem(where=where, key=key, message=message)
+
+
+def budget_problems(
+    evaluation: EvaluationBlock, encoders: Mapping[EncoderSpec, Limits], num_searches: int, where: str
+) -> Iterator[Problem]:
+    """A memory budget in which an encoder's embeddings cannot be searched, should all data sets share one pass."""
+    if evaluation.memory_budget is None or not num_searches:
+        return
+    for encoder, found in encoders.items():
+        if found.hidden_size is None:
+            continue
+        if parse_size(evaluation.memory_budget) < (least := least_budget(num_searches, found.hidden_size)):
+            of = f"embeddings of family '{encoder.family}' have {found.hidden_size} dimensions"
+            message = f"{evaluation.memory_budget}, but {of}, and a search needs at least {size_text(least)}"
+            yield Problem(where=where, key="evaluation.memory_budget", message=message)
+
+
+def run_file_problems(evaluated: Iterable[DataSpec], where: str) -> Iterator[Problem]:
+    """Ids that cannot stand in a TREC run file, whose columns white space parts; of data sets that are there."""
+    for data in evaluated:
+        collection = data_sets.load(data.entry)
+        for what, ids in (("document", collection.corpus["id"]), ("query", collection.queries["id"])):
+            if (broken := unwritable_id(ids)) is not None:
+                message = (
+                    f"data set '{data.name}' has a {what} id {broken!r}, and in a TREC run file white space parts "
+                )
+                yield Problem(where=where, key="evaluation.run_files", message=f"{message}the columns")
 
 
 def negative_problems(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from results.layout import answer_rows, evaluations_from_bytes, evaluations_key, norm_rows, scored_rows
+from results.layout import answer_rows, evaluations_from_bytes, evaluations_key, norm_rows, run_file, scored_rows
 from results.store import Store
 from search_spaces.identity import answers_id, encoding_id, evaluation_id
 from search_spaces.scoring import score_similarities, trained_similarity
@@ -16,7 +16,7 @@ from search_spaces.specs import EvaluationSpec, TrialSpec, from_json
 
 @dataclass(frozen=True, kw_only=True)
 class AskedRows:
-    """One data set scored with one similarity, and the key of its rows, which may not be there."""
+    """One data set scored with one similarity, and the key of its rows or run file, which may not be there."""
 
     evaluation: EvaluationSpec
     score_similarity: str
@@ -30,6 +30,16 @@ def asked_evaluations(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedR
     for evaluation in _planned(store, trial):
         for similarity in score_similarities(own, evaluation):
             key = scored_rows(evaluation, evaluation_id(trial["checkpoint_hash"], evaluation, similarity))
+            yield AskedRows(evaluation=evaluation, score_similarity=similarity.name, key=key)
+
+
+def asked_runs(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedRows]:
+    """The run files that are to be kept of a checkpoint; `trial` is its row of the schema TRIALS."""
+    spec = from_json(TrialSpec, trial["spec_json"])
+    own = trained_similarity(spec.similarity, trial["gamma_q"], trial["gamma_d"])
+    for evaluation in _planned(store, trial):
+        for similarity in score_similarities(own, evaluation) if evaluation.keeps_runs else ():
+            key = run_file(evaluation_id(trial["checkpoint_hash"], evaluation, similarity))
             yield AskedRows(evaluation=evaluation, score_similarity=similarity.name, key=key)
 
 

@@ -174,6 +174,11 @@ def per_query_rows(evaluation_id: str) -> str:
     return f"evaluations/{evaluation_id}/per_query.parquet"
 
 
+def run_file(evaluation_id: str) -> str:
+    """The rankings of one evaluation as a TREC run file, packed by gzip."""
+    return f"evaluations/{evaluation_id}/run.trec.gz"
+
+
 def sts_rows(evaluation_id: str) -> str:
     """The scored pairs of one evaluation."""
     return f"evaluations/{evaluation_id}/sts.parquet"

@@ -17,7 +17,7 @@ TRAINING_VERSION = 2  # raise by hand when the same spec no longer gives the sam
 EVALUATION_VERSION = 3  # raise by hand when the same checkpoint no longer gives the same rows
 PROBE_VERSION = 2  # the Fisher estimator's version
 READING_VERSION = 1  # raise by hand when the same passages no longer give the same answers or scores of them
-_NOT_IDENTITY = frozenset({"execution", "keep_embeddings"})
+_NOT_IDENTITY = frozenset({"execution", "keep_embeddings", "run_files", "memory_budget_bytes"})
 _NOT_ENCODING = frozenset({"score_similarities", "rag"})  # what is done with embeddings changes none of them
 _DIGITS = 16
 

@@ -288,8 +288,11 @@ class EvaluationSpec:
 
     `score_similarities`: 'own' scores with the similarity of the checkpoint ('all' for untrained ones), 'all' with
     every similarity of the catalogue that is not trained, and the checkpoint's own. With `rag`, the questions that the
-    data set has answers to are also answered. With `keep_embeddings` they stay in the sweep folder, which is no part of
-    an identity.
+    data set has answers to are also answered. With `keep_embeddings` they stay in the sweep folder, and with
+    `run_files` so does each ranking, as a TREC run file.
+
+    What is kept, and the memory that a search may take (`memory_budget_bytes`, by default what is fast), change no
+    number and are no part of an identity.
     """
 
     data: DataSpec
@@ -298,6 +301,13 @@ class EvaluationSpec:
     precision: Precision = "fp32"
     rag: RagSpec | None = None
     keep_embeddings: bool = False
+    run_files: bool = False
+    memory_budget_bytes: int | None = None
+
+    @property
+    def keeps_runs(self) -> bool:
+        """Whether run files are kept of it: scored pairs have no rankings."""
+        return self.run_files and not self.data.entry.is_scored
 
 
 Spec = TypeVar("Spec", TrialSpec, ProbeSpec, EvaluationSpec)

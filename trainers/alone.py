@@ -14,6 +14,7 @@ from results import layout
 from results.layout import Status
 from results.store import LockedError, Store, open_existing_store
 from search_spaces.problems import InputError, Problem, unknown_name
+from search_spaces.sizes import parse_size
 from search_spaces.specs import TrialSpec
 from trainers.attempts import this_process
 from trainers.provenance import provenance
@@ -34,6 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("trial_id", metavar="TRIAL_ID", help="a folder of FOLDER/trials")
     parser.add_argument("--every-steps", type=int, help="write a training checkpoint every so many steps")
     parser.add_argument("--every-s", type=float, default=60.0, help="or every so many seconds (default: %(default)s)")
+    parser.add_argument(
+        "--memory-budget",
+        metavar="SIZE",
+        type=_size,
+        help="memory of each search, such as 2GiB, instead of the sweep's",
+    )
     given = parser.parse_args(arguments)
     policy = CheckpointPolicy(every_steps=given.every_steps, every_s=given.every_s)
     processes = Processes.launched()
@@ -41,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not processes.is_first:
             join_alone(given.sweep, given.trial_id, processes.size)
             return EXIT_OK
-        status = run_alone(given.sweep, given.trial_id, policy, processes.size)
+        status = run_alone(given.sweep, given.trial_id, policy, processes.size, memory_budget_bytes=given.memory_budget)
     except InputError as error:
         print(error, file=sys.stderr)  # each process says so: the launcher ends the others with the first that fails
         return EXIT_INPUT
@@ -49,8 +56,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return EXIT_OK if status.state == "finished" else EXIT_FAILED
 
 
-def run_alone(sweep: str, trial_id: str, checkpoint_policy: CheckpointPolicy, num_processes: int = 1) -> Status:
+def _size(text: str) -> int:
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def run_alone(
+    sweep: str,
+    trial_id: str,
+    checkpoint_policy: CheckpointPolicy,
+    num_processes: int = 1,
+    *,
+    memory_budget_bytes: int | None = None,
+) -> Status:
     """Run one planned trial under the sweep's lock, in the first of `num_processes` that were launched for it.
+
+    `memory_budget_bytes` is taken for its searches instead of the sweep's.
 
     Raises:
         InputError: there is no such sweep folder or trial in it, the trial takes another number of processes, or the
@@ -68,6 +91,7 @@ def run_alone(sweep: str, trial_id: str, checkpoint_policy: CheckpointPolicy, nu
             hooks=Hooks(report=_Printed(), enter_phase=print, verify=lock.verify),
             checkpoint_policy=checkpoint_policy,
             provenance_json=provenance().to_json(),
+            memory_budget_bytes=memory_budget_bytes,
         )
     finally:
         lock.release()

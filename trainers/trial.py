@@ -7,7 +7,7 @@ A trial on several devices is one process for each: the first runs the trial, th
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from results import layout
 from results.layout import Status
@@ -93,16 +93,27 @@ def run_trial(
 
 
 def run_planned_trial(
-    trial_id: str, *, store: Store, hooks: Hooks, checkpoint_policy: CheckpointPolicy, provenance_json: str
+    trial_id: str,
+    *,
+    store: Store,
+    hooks: Hooks,
+    checkpoint_policy: CheckpointPolicy,
+    provenance_json: str,
+    memory_budget_bytes: int | None = None,
 ) -> Status:
     """Run the trial whose spec and evaluations the planner left in the store.
+
+    `memory_budget_bytes` is taken for its searches instead of the planned one.
 
     Raises:
         KeyError: the sweep folder has no such trial.
     """
+    evaluations = layout.evaluations_from_bytes(store.read(layout.evaluations_key(trial_id)))
+    if memory_budget_bytes is not None:
+        evaluations = tuple(replace(planned, memory_budget_bytes=memory_budget_bytes) for planned in evaluations)
     return run_trial(
         planned_trial(trial_id, store),
-        layout.evaluations_from_bytes(store.read(layout.evaluations_key(trial_id))),
+        evaluations,
         store=store,
         hooks=hooks,
         checkpoint_policy=checkpoint_policy,

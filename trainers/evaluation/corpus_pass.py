@@ -20,9 +20,11 @@ from trainers.encoders.encoder import Encoder
 from trainers.evaluation.judged_queries import JudgedQueries
 from trainers.evaluation.shared_texts import Indices, TextOrder
 from trainers.evaluation.snapshots import NOT_KEPT, Snapshots, StreamState
-from trainers.search import BLOCK_DOCUMENTS, Rankings, Searcher, fastest_backend, tie_ranks
+from trainers.search import BLOCK_DOCUMENTS, MEMORY_BUDGET_BYTES, Rankings, Searcher, fastest_backend, tie_ranks
+from trainers.search_budget import budget_of_each
 
 FloatMatrix = npt.NDArray[np.float32]
+_NORMS_AT_ONCE = 1024
 # Told of each shard of a corpus: its number, the positions of its documents [D], their raw embeddings [D, H] and norms.
 Keep = Callable[[int, Indices, FloatMatrix, FloatMatrix], None]
 
@@ -58,6 +60,7 @@ def search_corpora(
     *,
     precision: Precision,
     snapshots: Snapshots = NOT_KEPT,
+    memory_budget_bytes: int | None = None,
     progress: Progress | None = None,
     skipped: Progress | None = None,
 ) -> list[Evaluated]:
@@ -69,19 +72,24 @@ def search_corpora(
         order: the `text_order` of their corpora.
         precision: of the encoder.
         snapshots: where the state after a shard is kept, from which an interrupted pass goes on to the same bits.
+        memory_budget_bytes: what the searches and the shard that goes by may need together, beyond queries and
+            rankings; None lets each search have MEMORY_BUDGET_BYTES. It changes no bit of the result.
         progress: told how many more texts are encoded.
         skipped: told how many were before the snapshot was made.
 
     Raises:
-        ValueError: embeddings are not finite.
+        ValueError: embeddings are not finite, or the budget is too small.
     """
+    budget = MEMORY_BUDGET_BYTES
+    if memory_budget_bytes is not None:
+        budget = budget_of_each(memory_budget_bytes, len(searched), encoder.hidden_size)
     query_SQH = [
         encode(encoder, data_set.queries.texts, "query", precision=precision, progress=progress)
         for data_set in searched
     ]
     device = next(encoder.parameters()).device.type
     streams = [
-        _Stream(data_set, query_QH, text_N, device)
+        _Stream(data_set, query_QH, text_N, device, budget)
         for data_set, query_QH, text_N in zip(searched, query_SQH, order.text_SN, strict=True)
     ]
     first = _restored(streams, snapshots, len(order), skipped)
@@ -96,7 +104,10 @@ def search_corpora(
 
 def norms(vectors: FloatMatrix) -> FloatMatrix:
     """Euclidean lengths of raw vectors, float32, summed in float64."""
-    found: FloatMatrix = np.linalg.norm(vectors.astype(np.float64), axis=1).astype(np.float32)
+    found = np.empty(len(vectors), dtype=np.float32)
+    for start in range(0, len(vectors), _NORMS_AT_ONCE):  # float64 copies of a whole shard would be six more of it
+        some = vectors[start : start + _NORMS_AT_ONCE].astype(np.float64)
+        found[start : start + len(some)] = np.linalg.norm(some, axis=1)
     return found
 
 
@@ -122,7 +133,7 @@ def _shards(order: TextOrder, searched: Sequence[Searched], first: int) -> Itera
 class _Stream:
     """One data set's share of a pass: its documents in the order of their texts, its search, its norms."""
 
-    def __init__(self, searched: Searched, query_QH: FloatMatrix, text_N: Indices, device: str) -> None:
+    def __init__(self, searched: Searched, query_QH: FloatMatrix, text_N: Indices, device: str, budget: int) -> None:
         self._searched = searched
         self._query_QH = query_QH
         self._position_N = np.argsort(text_N, kind="stable")
@@ -135,6 +146,7 @@ class _Stream:
             tie_rank_N=tie_ranks(searched.corpus["id"])[self._position_N],
             gammas_d=searched.gammas_d,
             excluded=[place_N[list(positions)].tolist() for positions in searched.queries.excluded],
+            memory_budget_bytes=budget,
             backend=fastest_backend(device),
         )
         self._norms: list[FloatMatrix] = [np.empty(0, dtype=np.float32)]

@@ -12,7 +12,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from results.layout import LAST_EMBEDDINGS, embeddings_prefix, norm_rows, per_query_rows, unfinished_prefix
+from results.layout import LAST_EMBEDDINGS, embeddings_prefix, norm_rows, per_query_rows, run_file, unfinished_prefix
 from results.rows import write_rows
 from results.store import Store
 from search_spaces.identity import encoding_id, evaluation_id
@@ -27,6 +27,7 @@ from trainers.evaluation.kept_embeddings import keep_part
 from trainers.evaluation.measures import QueryValue
 from trainers.evaluation.qa import Answering, answer_missing
 from trainers.evaluation.reader import Readers
+from trainers.evaluation.run_files import packed_run
 from trainers.evaluation.shared_texts import Indices, text_order
 from trainers.evaluation.snapshots import StoredSnapshots
 from trainers.evaluation.text_hashes import stored_corpus_hashes
@@ -69,6 +70,7 @@ class EvaluatedGroup:
             order,
             precision=next(iter(self._wanted)).precision,
             snapshots=snapshots,
+            memory_budget_bytes=next(iter(self._wanted)).memory_budget_bytes,
             progress=meter,
             skipped=meter.skip,
         )
@@ -119,10 +121,27 @@ class EvaluatedGroup:
         self._verify()
         write_rows(self._store, norm_rows(encoding), "norms", norms, provenance_json=made_by)
         for similarity in self._wanted[evaluation]:
+            self._keep_run(evaluation, found, similarity)
             rows = per_query_columns(self._checkpoint, evaluation, similarity, values[similarity.gamma_d])
             key = per_query_rows(evaluation_id(self._checkpoint, evaluation, similarity))
             self._verify()
             write_rows(self._store, key, "per_query", rows, provenance_json=made_by)
+
+    def _keep_run(self, evaluation: EvaluationSpec, found: Evaluated, similarity: SimilaritySpec) -> None:
+        """The rankings as a run file, where they are to be kept: before the rows, which say that all is there."""
+        if not evaluation.keeps_runs:
+            return
+        key = evaluation_id(self._checkpoint, evaluation, similarity)
+        rankings = found.rankings[similarity.gamma_d].under(similarity.gamma_q, found.query_norm_Q)
+        packed = packed_run(
+            query_ids=self._queries[evaluation].ids,
+            document_ids=self._collections[evaluation].corpus["id"],
+            document_QK=rankings.document_QK,
+            score_QK=rankings.score_QK,
+            tag=key,
+        )
+        self._verify()
+        self._store.write(run_file(key), packed)
 
     def _answer(self, evaluation: EvaluationSpec, found: Evaluated, say: Callable[[str], None]) -> None:
         """Let the questions be answered from what was found, where that is asked for."""

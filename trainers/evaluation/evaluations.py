@@ -1,6 +1,6 @@
 """Which evaluations the store lacks of a checkpoint. Imports no torch: planning uses it."""
 
-from results.layout import LAST_EMBEDDINGS, answer_rows, embedding_rows, norm_rows, scored_rows
+from results.layout import LAST_EMBEDDINGS, answer_rows, embedding_rows, norm_rows, run_file, scored_rows
 from results.store import Store
 from search_spaces.identity import answers_id, encoding_id, evaluation_id
 from search_spaces.scoring import score_similarities
@@ -10,9 +10,9 @@ from search_spaces.specs import EvaluationSpec, SimilaritySpec
 def missing_evaluations(
     checkpoint_hash: str, similarity: SimilaritySpec | None, evaluation: EvaluationSpec, store: Store
 ) -> list[SimilaritySpec]:
-    """The score similarities whose rows or answers the store lacks; all of them where it is to be encoded again.
+    """The score similarities whose rows, run file or answers the store lacks.
 
-    That is where norms are lacking, or embeddings that are to be kept.
+    All of them where it is to be encoded again: where norms are lacking, or embeddings that are to be kept.
     """
     wanted = score_similarities(similarity, evaluation)
     encoding = encoding_id(checkpoint_hash, evaluation)
@@ -30,5 +30,9 @@ def lacks_answers(checkpoint_hash: str, similarity: SimilaritySpec, evaluation: 
 
 
 def _lacks_rows(checkpoint_hash: str, similarity: SimilaritySpec, evaluation: EvaluationSpec, store: Store) -> bool:
-    scored = scored_rows(evaluation, evaluation_id(checkpoint_hash, evaluation, similarity))
-    return not store.exists(scored) or lacks_answers(checkpoint_hash, similarity, evaluation, store)
+    key = evaluation_id(checkpoint_hash, evaluation, similarity)
+    if evaluation.keeps_runs and not store.exists(run_file(key)):
+        return True
+    return not store.exists(scored_rows(evaluation, key)) or lacks_answers(
+        checkpoint_hash, similarity, evaluation, store
+    )

@@ -3,15 +3,19 @@
 Shapes: Q queries, K results, N documents of the corpus.
 """
 
+import gzip
+import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from trainers.data_sets.collection import strings
 
+_NO_WORD = r"^$|[\x09-\x0d\x1c-\x20\x{85}\p{Z}]"  # what `str.split` parts words at
 _SMALLEST_STEP = np.float32(2.0**-100)  # no reader takes two scores so far apart for equal, or for zero
 
 Positions = npt.NDArray[np.int64]
@@ -45,6 +49,28 @@ def write_run(
     """
     lines = run_lines(query_ids, document_ids, document_QK, strictly_decreasing(score_QK), tag)
     file.write_text("".join(lines), encoding="utf-8")
+
+
+def packed_run(
+    *,
+    query_ids: Sequence[str],
+    document_ids: pa.Array | pa.ChunkedArray,
+    document_QK: Positions,
+    score_QK: Scores,
+    tag: str,
+) -> bytes:
+    """What `write_run` writes, packed by gzip; the same rankings are the same bytes. Takes and raises what it does."""
+    packed = io.BytesIO()
+    lines = run_lines(query_ids, document_ids, document_QK, strictly_decreasing(score_QK), tag)
+    with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0) as file:
+        file.writelines(line.encode() for line in lines)
+    return packed.getvalue()
+
+
+def unwritable_id(ids: pa.Array | pa.ChunkedArray) -> str | None:
+    """One of these ids that cannot stand in a run file, since it is empty or holds white space; None where all can."""
+    broken = ids.filter(pc.match_substring_regex(ids, _NO_WORD))
+    return strings(broken)[0] if len(broken) else None
 
 
 def run_lines(

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-BLOCK_DOCUMENTS = 16_384
+from trainers.search_budget import BLOCK_DOCUMENTS
+
 FloatMatrix = npt.NDArray[np.float32]
 AnyFloats = npt.NDArray[np.floating[Any]]  # float32 or float16, in memory or mapped
 

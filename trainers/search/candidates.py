@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from trainers.search.cosines import Cosines
-from trainers.search.tiling import PIECE
+from trainers.search_budget import PIECE
 
 _LOOKED_AT = 1 << 19  # cosines at a time: where all are candidates, some 100 bytes each are needed for them
 _MANY_PIECES = 4  # above a 1/4 of the pieces, looking at all documents is cheaper

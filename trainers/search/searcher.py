@@ -18,7 +18,8 @@ from trainers.search.exact import as_float32, checked_norms, exact_scores, searc
 from trainers.search.exclusions import Excluded
 from trainers.search.order import NO_KEY, Ids, Keys, Places, positions_of, rank_keys, scores_of, tie_ranks, tie_ranks_of
 from trainers.search.running_top import RunningTop
-from trainers.search.tiling import MEMORY_BUDGET_BYTES, PIECE, tiling
+from trainers.search.tiling import MEMORY_BUDGET_BYTES, tiling
+from trainers.search_budget import PIECE
 from trainers.similarity import query_vectors
 
 INNER_PRODUCT = (0.0,)  # gamma_d of the dot product

@@ -15,6 +15,7 @@ from trainers.weights.sentence_transformers_folder import routed_towers
 
 _LAYERS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")  # DistilBERT, GPT-2 and T5 have their own words
 _POSITIONS = ("max_position_embeddings", "n_positions")
+_SIZES = ("hidden_size", "d_model", "n_embd", "dim")
 _ROBERTA_PAD = 1
 _FROM_PAD = frozenset(
     {
@@ -35,7 +36,7 @@ _FROM_PAD = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a spec of an encoder cannot go beyond; None where the checkpoint does not say.
+    """What a spec of an encoder cannot go beyond, and its embedding size; None where the checkpoint does not say.
 
     `two_towers`: the checkpoint is an encoder for each side, which no shared one can start from.
     """
@@ -43,6 +44,7 @@ class Limits:
     num_layers: int | None
     num_positions: int | None
     two_towers: bool = False
+    hidden_size: int | None = None
 
 
 def limits(weights: WeightsSpec, content_hash: str) -> Limits:
@@ -85,7 +87,11 @@ def _first_position(config: Mapping[str, Any]) -> int:
 def _of_config(file: Path) -> Limits:
     config = read_json(file)
     text(config, "model_type")
-    return Limits(num_layers=_first_stated(config, _LAYERS), num_positions=num_positions(config))
+    return Limits(
+        num_layers=_first_stated(config, _LAYERS),
+        num_positions=num_positions(config),
+        hidden_size=_first_stated(config, _SIZES),
+    )
 
 
 def _first_stated(config: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
@@ -103,7 +109,10 @@ def _of_gguf(file: Path, content_hash: str) -> Limits:
     if "general.architecture" not in fields:
         raise ValueError("it names no architecture")
     architecture = fields["general.architecture"].contents()
-    layers, positions = (fields.get(f"{architecture}.{name}") for name in ("block_count", "context_length"))
-    found = Limits(num_layers=layers and int(layers.contents()), num_positions=positions and int(positions.contents()))
+    layers, positions, size = (
+        int(field.contents()) if (field := fields.get(f"{architecture}.{name}")) else None
+        for name in ("block_count", "context_length", "embedding_length")
+    )
+    found = Limits(num_layers=layers, num_positions=positions, hidden_size=size)
     remember(remembered, json.dumps(asdict(found)))
     return found
