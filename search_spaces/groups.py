@@ -39,6 +39,15 @@ def written_out(
     return {name: _written_out(name, value, declared, known) for name, value in groups.items()}
 
 
+def named_questions(data_sets: Any) -> Any:
+    """The data sets of `rag.data_sets`, default groups and data sets of several parts written out: 'qa' is its three."""
+    names = [data_sets] if isinstance(data_sets, str) else data_sets
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return data_sets
+    known = {**default_groups(), **PARTS}
+    return [data_set for name in names for data_set in known.get(name, (name,))]
+
+
 def _written_out(
     name: Any, value: Any, declared: Mapping[str, Sequence[str]], parts: Mapping[str, Sequence[str]]
 ) -> Any:

@@ -79,10 +79,19 @@ def _symmetric() -> str:
 
 
 def _group_problems(sweep: SweepFile, data_sets: Registry[DataSet], where: str) -> Iterator[Problem]:
-    """A rank correlation and a mean over queries have no common mean."""
+    """A rank correlation and a mean over queries have no common mean; what nobody judged has no measure at all."""
     for group, references in sweep.evaluation.groups.items():
-        kinds = {data_sets[reference.partition("/")[0]].is_scored for reference in references}
+        entries = [data_sets[reference.partition("/")[0]] for reference in references]
+        kinds = {entry.is_scored for entry in entries}
         key = f"evaluation.groups.{group}"
+        for name in (entry.name for entry in entries if entry.is_never_judged):
+            others = ", ".join(entry.name for entry in entries if not entry.is_never_judged)
+            message = (
+                f"data set '{name}' has questions with answers and no judgements, so that no ranking of it has a score: "
+                f"name it under evaluation.rag.data_sets alone"
+                + (f" (write {group}: [{others}] here)" if others else "")
+            )
+            yield Problem(where=where, key=key, message=message)
         if len(kinds) > 1:
             message = "scored pairs and retrieval collections have no common mean: put them into separate groups"
             yield Problem(where=where, key=key, message=message)

@@ -33,7 +33,7 @@ def test_a_data_set_of_parts_is_all_of_them(parse, raw):
 
 
 def test_a_data_set_in_two_groups_is_evaluated_once(parse, raw):
-    raw["evaluation"] = {"groups": ["beir", "multi_hop", "qa"]}
+    raw["evaluation"] = {"groups": {"beir": "all", "multi_hop": "all", "qa": ["nq", "hotpotqa"]}}
     evaluations = expand(parse(raw), where="sweep.yaml").evaluations
     [hotpotqa] = [e for e in evaluations if e.spec.data.name == "hotpotqa"]
     assert hotpotqa.groups == ("beir", "multi_hop", "qa")

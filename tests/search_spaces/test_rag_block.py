@@ -71,3 +71,42 @@ def test_each_fault_is_named_with_its_key(parse, raw, rag, key, message):
     [problem] = caught.value.problems
     assert problem.key.startswith(key)
     assert message in problem.message
+
+
+def test_a_default_group_may_name_the_questions(parse, raw):
+    found = _specs(parse, raw, data_sets=["qa", "attack"])
+    assert {name for name, evaluation in found.items() if evaluation.spec.rag} == {
+        "nq",
+        "hotpotqa",
+        "triviaqa",
+        "attack",
+    }
+    assert found["triviaqa"].groups == ()
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (
+            {"qa": "all"},
+            r"evaluation.groups.qa: .*'triviaqa' has .* no judgements.*\(write qa: \[nq, hotpotqa\] here\)",
+        ),
+        ({"mine": "triviaqa"}, r"evaluation.groups.mine: .*name it under evaluation.rag.data_sets alone$"),
+    ],
+)
+def test_questions_that_nobody_judged_stand_in_no_group(parse, raw, groups, message):
+    raw["evaluation"]["groups"] = {"in_domain": ["attack"], **groups}
+    with pytest.raises(InputError, match=message) as raised:
+        _specs(parse, raw, data_sets="triviaqa")
+    assert len(raised.value.problems) == 1
+
+
+def test_a_judged_copy_of_them_may_stand_in_one(parse, raw, tmp_path):
+    (tmp_path / "trivia").mkdir()
+    raw["data_sources"] = {"triviaqa": "path:trivia"}
+    raw["evaluation"]["groups"] = {"qa": "all"}
+    assert {e.spec.data.name for e in expand(parse(raw), where="sweep.yaml").evaluations} == {
+        "nq",
+        "hotpotqa",
+        "triviaqa",
+    }

@@ -119,6 +119,11 @@ class DataSet(BaseModel):
         """Whether it holds scored pairs of texts (for the task 'sts') instead of queries and relevant documents."""
         return self.reader == "sts"
 
+    @property
+    def is_never_judged(self) -> bool:
+        """Whether it is known, before anything is fetched, to have questions with answers and no judgement at all."""
+        return self.reader == "open_qa" and self.source.startswith("hf:")  # a folder in BEIR's layout may have some
+
     def read_from(self, source: str | None) -> "DataSet":
         """The entry with all of its files, judgements and answers too, at `source`; itself, where there is none."""
         elsewhere = {"source": source, "corpus_source": None, "qrels_source": None, "answers": None}
