@@ -159,11 +159,17 @@ def data_describe(names: DataArgument = None, json: JsonOption = False) -> None:
 
 
 @data.command("check")
-def data_check(names: DataArgument = None, json: JsonOption = False) -> None:
+def data_check(
+    names: DataArgument = None,
+    figures: Annotated[
+        bool, typer.Option("--figures", help="Also rank them with BM25, as their published figures were made.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
     """Read data sets whole and check them; without names, all of the catalogue that are here."""
     from orchestrator.data_commands import check_data
 
-    raise typer.Exit(check_data(names or (), as_json=json, console=_console()))
+    raise typer.Exit(check_data(names or (), with_figures=figures, as_json=json, console=_console()))
 
 
 @data.command("fetch")

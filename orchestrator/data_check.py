@@ -1,13 +1,16 @@
 """Whether a data set on this machine is whole and the one that its entry describes. Imports no framework."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.problems import InputError
 from trainers import data_sets
 from trainers.data_sets.availability import availability
 from trainers.data_sets.collection import asked_queries
+
+if TYPE_CHECKING:
+    from trainers.evaluation.published_figures import ComparedFigure
 
 Verdict = Literal["right", "odd", "wrong", "missing"]
 
@@ -17,7 +20,8 @@ class Checked:
     """What reading a data set whole showed.
 
     `wrong` has faults: repeated ids, judgements of what is not there, lines that cannot be read, other counts than the
-    entry has. `odd` has none, but what its user may not expect: empty documents, queries that nothing answers.
+    entry has. `odd` has none, but what its user may not expect: empty documents, queries that nothing answers, another
+    figure of BM25 than is published. `figures` are those that agree.
     """
 
     name: str
@@ -26,6 +30,7 @@ class Checked:
     splits: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     oddities: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
 
     def as_row(self) -> dict[str, Any]:
         """Plain values by name."""
@@ -40,8 +45,11 @@ def not_here(entry: DataSet) -> Checked | None:
     return Checked(name=entry.name, verdict="missing", faults=tuple(f"lacking {what}" for what in found.lacking))
 
 
-def checked(entry: DataSet) -> Checked:
-    """Build the data set, if it is not built, and say what is wrong with it or odd in it."""
+def checked(entry: DataSet, *, with_figures: bool = False) -> Checked:
+    """Build the data set, if it is not built, and say what is wrong with it or odd in it.
+
+    `with_figures` also ranks it with BM25 and holds that against the entry's published figures.
+    """
     try:
         collection, report = data_sets.load(entry), data_sets.report(entry)
         has_test_split = entry.test_split in collection.qrels or entry.train_split is not None
@@ -52,7 +60,8 @@ def checked(entry: DataSet) -> Checked:
         for split, qrels in collection.qrels.items()
     )
     faults = () if has_test_split else (f"there is no split '{entry.test_split}'",)
-    oddities = tuple(report.warnings())
+    compared = _compared(entry) if with_figures and not faults else []
+    oddities = (*report.warnings(), *(str(figure) for figure in compared if not figure.agrees))
     return Checked(
         name=entry.name,
         verdict="wrong" if faults else "odd" if oddities else "right",
@@ -60,4 +69,11 @@ def checked(entry: DataSet) -> Checked:
         splits=splits,
         faults=faults,
         oddities=oddities,
+        figures=tuple(str(figure) for figure in compared if figure.agrees),
     )
+
+
+def _compared(entry: DataSet) -> "list[ComparedFigure]":
+    from trainers.evaluation.published_figures import compared_figures  # here: it imports scipy and ir_measures
+
+    return list(compared_figures(entry))

@@ -57,10 +57,10 @@ def describe_data(arguments: Sequence[str], *, as_json: bool, console: Console) 
             console.print(f"  lacking: {lacking}", markup=False, highlight=False, soft_wrap=True)
 
 
-def check_data(arguments: Sequence[str], *, as_json: bool, console: Console) -> int:
+def check_data(arguments: Sequence[str], *, with_figures: bool, as_json: bool, console: Console) -> int:
     """Read data sets whole and check them (default: all of the catalogue that are here). 1 where one is not right."""
     entries = entries_of(arguments) or [e for e in DATA_SETS.values() if availability(e).state != "missing"]
-    found = [not_here(entry) or checked(entry) for entry in entries]
+    found = [not_here(entry) or checked(entry, with_figures=with_figures) for entry in entries]
     if as_json:
         _print_json([row.as_row() for row in found])
     else:
@@ -180,7 +180,7 @@ def _print_checked(found: Sequence[Checked], console: Console) -> None:
     rows = [{**row.as_row(), "splits": ", ".join(row.splits)} for row in found]
     _print_table(rows, ("name", "verdict", "documents", "splits"), console)
     for row in found:
-        for line in (*row.faults, *row.oddities):
+        for line in (*row.faults, *row.oddities, *row.figures):
             console.print(f"{row.name}: {line}", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -11,7 +11,7 @@ from search_spaces.catalogue.families import FAMILIES, ROLES, Checkpoint, Family
 from search_spaces.expand import used_checkpoints
 from search_spaces.problems import InputError, Problem
 from search_spaces.schema import SweepFile
-from search_spaces.specs import WeightsSpec
+from search_spaces.specs import INSTRUCTION, WeightsSpec
 from trainers.encoders.checkpoint_settings import FoundSettings, found_settings
 from trainers.weights import named_code, pinned
 
@@ -87,7 +87,7 @@ def _lacking(family: Family, found: Mapping[Role, FoundSettings]) -> list[str]:
 
 def _completed(family: Family, found: Mapping[Role, FoundSettings]) -> tuple[Family, list[tuple[str, str]]]:
     """The family with what its checkpoints say, and (setting, fault) of each contradiction and of what is missing."""
-    values = {setting: getattr(family, setting) for setting in dict.fromkeys((*_HELD, *_REQUIRED))}
+    values = {setting: getattr(family, setting) for setting in dict.fromkeys((*_HELD, *_REQUIRED, "instruction"))}
     says = dict.fromkeys(values, "the family")
     faults = []
     for role, settings in found.items():
@@ -95,7 +95,7 @@ def _completed(family: Family, found: Mapping[Role, FoundSettings]) -> tuple[Fam
             stated = getattr(settings, setting)
             if values[setting] is None and stated is not None:
                 values[setting], says[setting] = stated, f"its {role}"
-            elif setting in _HELD and stated not in (None, values[setting]):
+            elif setting in _HELD and not _agrees(stated, values[setting], family.instruction):
                 source = _checkpoint(family, role).source
                 first = f"{says[setting]} says {values[setting]!r}"
                 faults.append(
@@ -105,6 +105,12 @@ def _completed(family: Family, found: Mapping[Role, FoundSettings]) -> tuple[Fam
         faults.append((setting, f"is required: {_silent(family)}"))
     values |= {setting: _STAND_IN[setting] for setting in _REQUIRED if values[setting] is None}
     return family.model_copy(update=values), faults
+
+
+def _agrees(stated: Any, value: Any, instruction: str | None) -> bool:
+    """Whether a checkpoint says the same, or nothing; a saved prompt may have the family's instruction filled in."""
+    filled = value.replace(INSTRUCTION, instruction) if isinstance(value, str) and instruction else value
+    return stated in (None, value, filled)
 
 
 def _silent(family: Family) -> str:

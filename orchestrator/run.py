@@ -28,7 +28,7 @@ from results.layout import Status, SweepRecord
 from results.store import Lock, LockedError, LostLockError, Store, open_store
 from search_spaces.problems import InputError, Problem
 from search_spaces.schema import ResourcesBlock
-from search_spaces.specs import to_json
+from search_spaces.specs import evaluation_for, to_json
 from trainers.provenance import provenance
 
 if TYPE_CHECKING:
@@ -201,8 +201,8 @@ def _write_record(plan: Plan, store: Store, path: Path) -> None:
     """Write what workers, `status` and `tables` read: the file, what it expanded to, and every spec."""
     store.write(layout.SWEEP_FILE, path.read_bytes())
     store.write(layout.SWEEP_RECORD, layout.to_bytes(sweep_record(plan)))
-    evaluations = [e.spec for e in plan.evaluations]
     for trial in plan.trials:
+        evaluations = [evaluation_for(trial.spec.encoder, e.spec) for e in plan.evaluations]
         store.write(layout.spec_key(layout.trial_prefix(trial.trial_id)), to_json(trial.spec).encode())
         store.write(layout.evaluations_key(trial.trial_id), layout.evaluations_to_bytes(evaluations))
     for probe in plan.probes:

@@ -40,7 +40,7 @@ def written_out(
 
 
 def named_questions(data_sets: Any) -> Any:
-    """The data sets of `rag.data_sets`, default groups and data sets of several parts written out: 'qa' is its three."""
+    """The data sets of `rag.data_sets`, default groups and data sets of several parts written out."""
     names = [data_sets] if isinstance(data_sets, str) else data_sets
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return data_sets

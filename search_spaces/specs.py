@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, TypeAdapter
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.catalogue.families import Pooling
 
+INSTRUCTION = "{instruction}"  # its place in a query prompt
 MAX_SEED = 2**63 - 1  # of what is drawn by it, torch's generators take no more
 
 Task = Literal["contrastive", "sts"]
@@ -42,6 +43,9 @@ class EncoderSpec:
 
     `towers`: one encoder for both sides, or one for each, which start from the same weights (drawn ones: each from a
     draw of its own) and train apart.
+
+    An instructed encoder's `query_prompt` has a place `{instruction}`, which takes what the data set says of its
+    queries, or `instruction` where it says nothing.
     """
 
     family: str
@@ -55,6 +59,16 @@ class EncoderSpec:
     max_query_length: int
     max_document_length: int
     towers: Towers = "shared"
+    instruction: str | None = None
+
+    @property
+    def is_instructed(self) -> bool:
+        """Whether its queries are told what they ask for."""
+        return INSTRUCTION in self.query_prompt
+
+    def query_prompt_for(self, instruction: str | None) -> str:
+        """What stands before a query of a data set that has this instruction, or none."""
+        return self.query_prompt.replace(INSTRUCTION, instruction or self.instruction or "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,8 +305,9 @@ class EvaluationSpec:
     data set has answers to are also answered. With `keep_embeddings` they stay in the sweep folder, and with
     `run_files` so does each ranking, as a TREC run file.
 
-    What is kept, and the memory that a search may take (`memory_budget_bytes`, by default what is fast), change no
-    number and are no part of an identity.
+    `instruction` is what an instructed encoder is told of the queries; it stands in no evaluation of any other encoder
+    (`evaluation_for`). What is kept, and the memory that a search may take (`memory_budget_bytes`, by default what is
+    fast), change no number and are no part of an identity.
     """
 
     data: DataSpec
@@ -300,6 +315,7 @@ class EvaluationSpec:
     tier: Literal["full"] = "full"
     precision: Precision = "fp32"
     rag: RagSpec | None = None
+    instruction: str | None = None
     keep_embeddings: bool = False
     run_files: bool = False
     memory_budget_bytes: int | None = None
@@ -308,6 +324,11 @@ class EvaluationSpec:
     def keeps_runs(self) -> bool:
         """Whether run files are kept of it: scored pairs have no rankings."""
         return self.run_files and not self.data.entry.is_scored
+
+
+def evaluation_for(encoder: EncoderSpec, evaluation: EvaluationSpec) -> EvaluationSpec:
+    """An evaluation of the sweep as a checkpoint of this encoder has it: with an instruction only if it reads one."""
+    return replace(evaluation, instruction=evaluation.data.entry.instruction if encoder.is_instructed else None)
 
 
 Spec = TypeVar("Spec", TrialSpec, ProbeSpec, EvaluationSpec)

@@ -87,7 +87,7 @@ def _group_problems(sweep: SweepFile, data_sets: Registry[DataSet], where: str) 
         for name in (entry.name for entry in entries if entry.is_never_judged):
             others = ", ".join(entry.name for entry in entries if not entry.is_never_judged)
             message = (
-                f"data set '{name}' has questions with answers and no judgements, so that no ranking of it has a score: "
+                f"data set '{name}' has questions with answers and no judgements, so that its rankings have no score: "
                 f"name it under evaluation.rag.data_sets alone"
                 + (f" (write {group}: [{others}] here)" if others else "")
             )

@@ -68,6 +68,7 @@ class EncoderSettings:
     document_prompt: str
     max_query_length: int
     max_document_length: int
+    instruction: str | None
 
 
 class Family(BaseModel):
@@ -75,6 +76,9 @@ class Family(BaseModel):
 
     A family of a sweep file may leave out what its checkpoints say themselves (a sentence-transformers folder, an
     earlier trial); planning fills that in, and refuses a family that says another pooling or prompt than they do.
+
+    The query prompt of an instructed encoder has a place `{instruction}` for what each data set says of its queries;
+    `instruction` stands there for those that say nothing.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -88,6 +92,20 @@ class Family(BaseModel):
     document_prompt: str | None = None
     max_query_length: int | None = Field(default=None, gt=0)
     max_document_length: int | None = Field(default=None, gt=0)
+    instruction: str | None = None
+
+    @model_validator(mode="after")
+    def _has_a_place_for_instructions(self) -> "Family":
+        place = "{instruction}"
+        if place in (self.document_prompt or ""):
+            raise ValueError(f"document_prompt has {place}, but only queries are instructed: data sets share passages")
+        if place in (self.query_prompt or "") and not self.instruction:
+            raise ValueError(
+                f"query_prompt has {place}, and no `instruction` for data sets that have none of their own"
+            )
+        if self.instruction is not None and place not in (self.query_prompt or ""):
+            raise ValueError(f"instruction is given, and query_prompt has no {place} to put it")
+        return self
 
     @model_validator(mode="after")
     def _has_a_checkpoint(self) -> "Family":
@@ -115,6 +133,7 @@ class Family(BaseModel):
             document_prompt=self.document_prompt or "",
             max_query_length=self.max_query_length,
             max_document_length=self.max_document_length,
+            instruction=self.instruction,
         )
 
 
@@ -216,9 +235,8 @@ FAMILIES = Registry(
             ),
             pooling="last",
             append_eos=True,
-            query_prompt=(
-                "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
-            ),
+            query_prompt="Instruct: {instruction}\nQuery:",
+            instruction="Given a web search query, retrieve relevant passages that answer the query",
             max_query_length=8192,
             max_document_length=8192,
         ),

@@ -91,9 +91,8 @@ def test_the_studys_families_are_as_published():
         "qwen3": "last",
     }
     assert (found["e5"].settings.query_prompt, found["e5"].settings.document_prompt) == ("query: ", "passage: ")
-    assert found["qwen3"].settings.query_prompt == (
-        "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
-    )
+    filled = found["qwen3"].settings.query_prompt.replace("{instruction}", found["qwen3"].settings.instruction)
+    assert filled == "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
     assert found["qwen3"].settings.document_prompt == ""
     for name in ("contriever", "retromae", "e5"):
         assert FAMILIES[name].base is not None
@@ -162,3 +161,17 @@ def test_a_family_that_lacks_something_has_no_settings():
 def test_a_gguf_file_brings_no_code():
     with pytest.raises(ValueError, match="a GGUF file brings none"):
         Checkpoint(source="path:/x", gguf_file="x.gguf", remote_code=True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"query_prompt": "{instruction}: "}, "no `instruction` for data sets that have none of their own"),
+        ({"query_prompt": "query: ", "instruction": "find it"}, "query_prompt has no {instruction} to put it"),
+        ({"instruction": "find it"}, "query_prompt has no {instruction} to put it"),
+        ({"document_prompt": "{instruction}: "}, "only queries are instructed"),
+    ],
+)
+def test_an_instruction_has_a_place_and_a_place_an_instruction(settings, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Family(name="mine", base={"source": "path:."}, pooling="mean", **settings)

@@ -89,7 +89,7 @@ def test_a_default_group_may_name_the_questions(parse, raw):
     [
         (
             {"qa": "all"},
-            r"evaluation.groups.qa: .*'triviaqa' has .* no judgements.*\(write qa: \[nq, hotpotqa\] here\)",
+            r"evaluation.groups.qa: .*'triviaqa' has .* no judgements.*\(write qa: \[hotpotqa, nq\] here\)",
         ),
         ({"mine": "triviaqa"}, r"evaluation.groups.mine: .*name it under evaluation.rag.data_sets alone$"),
     ],

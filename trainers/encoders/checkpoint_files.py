@@ -93,7 +93,7 @@ def _write_pooling(folder: Path, pooling: Pooling, hidden_size: int) -> None:
 
 def _write_prompts(folder: Path, spec: EncoderSpec, similarity: SimilaritySpec | None) -> None:
     settings: dict[str, Any] = {
-        "prompts": {"query": spec.query_prompt, "document": spec.document_prompt},
+        "prompts": {"query": spec.query_prompt_for(None), "document": spec.document_prompt},
         "default_prompt_name": None,
     }
     if similarity is not None and similarity.name in _SIMILARITIES:

@@ -28,6 +28,7 @@ class FoundSettings:
     document_prompt: str | None = None
     max_query_length: int | None = None
     max_document_length: int | None = None
+    instruction: str | None = None
     normalizes: bool = False
 
 
@@ -75,6 +76,7 @@ def _recorded(folder: Path) -> FoundSettings:
         pooling=spec.pooling,
         append_eos=spec.append_eos,
         query_prompt=spec.query_prompt,
+        instruction=spec.instruction,
         document_prompt=spec.document_prompt,
         max_query_length=spec.max_query_length,
         max_document_length=spec.max_document_length,

@@ -114,6 +114,8 @@ def checkpoint_hash(folder: Path) -> str:
     record = read_record(folder)
     values = _RECORDS.dump_python(record, mode="json")
     values["encoder"]["weights"] = record.encoder.weights.content_hash
+    if record.encoder.instruction is None:  # as records of before there were instructed encoders have it
+        del values["encoder"]["instruction"]
     digest = hashlib.sha256(_canonical(values))
     for tower in TOWERS[record.encoder.towers]:
         _add_tower(digest, tower_folder(folder, tower))

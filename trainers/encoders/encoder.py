@@ -3,7 +3,8 @@
 Shapes: B texts, T tokens, H embedding size.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
@@ -43,6 +44,7 @@ class Encoder(nn.Module):
         self.backbones = nn.ModuleDict({str(tower): backbone for tower, backbone in backbones.items()})
         self.tokenizer = tokenizer
         self.spec = spec
+        self._instruction: str | None = None
         _prepare_tokenizer(tokenizer, spec)
         for backbone in backbones.values():
             backbone.config.use_cache = False  # a decoder would keep keys and values of every layer
@@ -75,6 +77,23 @@ class Encoder(nn.Module):
         """The longest text of a side in tokens, special ones and prompt counted."""
         return self.spec.max_query_length if side == "query" else self.spec.max_document_length
 
+    def prompt(self, side: Side) -> str:
+        """What stands before each text of a side now."""
+        return self.spec.query_prompt_for(self._instruction) if side == "query" else self.spec.document_prompt
+
+    def instruct(self, instruction: str | None) -> None:
+        """From now on queries are those of a data set that says this of them, or nothing. Most encoders read none."""
+        self._instruction = instruction
+
+    @contextmanager
+    def instructed(self, instruction: str | None) -> Iterator[None]:
+        """`instruct`, for a while."""
+        before, self._instruction = self._instruction, instruction
+        try:
+            yield
+        finally:
+            self._instruction = before
+
     def tokenise(self, texts: Sequence[str], side: Side) -> list[list[int]]:
         """Token ids of each text with the side's prompt, cut to its maximum length; not padded.
 
@@ -87,7 +106,7 @@ class Encoder(nn.Module):
         """What the tokenizer gives for the texts of a side; `overflowing` of one holds what was cut off."""
         if not texts:
             return []
-        prompt = self.spec.query_prompt if side == "query" else self.spec.document_prompt
+        prompt = self.prompt(side)
         encoded = self.tokenizer(
             [prompt + text for text in texts],
             truncation=True,
@@ -192,8 +211,9 @@ def _append_eos(tokenizer: Any) -> None:
 def _check_lengths(config: Any, tokenizer: Any, spec: EncoderSpec) -> None:
     most = num_positions(config.to_dict())
     num_special = tokenizer.num_special_tokens_to_add()
+    prompts = {"query": spec.query_prompt_for(None), "document": spec.document_prompt}
     for side in ("query", "document"):
-        key, prompt = f"max_{side}_length", getattr(spec, f"{side}_prompt")
+        key, prompt = f"max_{side}_length", prompts[side]
         length, num_prompt = getattr(spec, key), len(tokenizer(prompt, add_special_tokens=False)["input_ids"])
         least = num_special + num_prompt + MIN_TEXT_TOKENS
         if not least <= length <= (most or length):

@@ -60,4 +60,11 @@ def searched_collection(
 ) -> Searched:
     """A data set's share of a pass, as deep as its measures look; `keep` is told of its embeddings."""
     k = depth(evaluation.data.entry.measures)
-    return Searched(corpus=collection.corpus, queries=queries, gammas_d=gammas_d, k=k, keep=keep)
+    return Searched(
+        corpus=collection.corpus,
+        queries=queries,
+        gammas_d=gammas_d,
+        k=k,
+        keep=keep,
+        instruction=evaluation.instruction,
+    )

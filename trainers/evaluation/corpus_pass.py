@@ -33,7 +33,7 @@ Keep = Callable[[int, Indices, FloatMatrix, FloatMatrix], None]
 class Searched:
     """A data set of a pass: what is searched and asked, to which depth `k`, and under which document exponents.
 
-    `keep` is told of the embeddings while they go by.
+    `keep` is told of the embeddings while they go by, and an instructed encoder `instruction` of its queries.
     """
 
     corpus: pa.Table
@@ -41,6 +41,7 @@ class Searched:
     gammas_d: Sequence[float]
     k: int
     keep: Keep | None = None
+    instruction: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,10 +84,7 @@ def search_corpora(
     budget = MEMORY_BUDGET_BYTES
     if memory_budget_bytes is not None:
         budget = budget_of_each(memory_budget_bytes, len(searched), encoder.hidden_size)
-    query_SQH = [
-        encode(encoder, data_set.queries.texts, "query", precision=precision, progress=progress)
-        for data_set in searched
-    ]
+    query_SQH = [_encoded_queries(encoder, data_set, precision, progress) for data_set in searched]
     device = next(encoder.parameters()).device.type
     streams = [
         _Stream(data_set, query_QH, text_N, device, budget)
@@ -100,6 +98,13 @@ def search_corpora(
             stream.take(number, vector_DH)
         snapshots.offer(number + 1, lambda: [stream.state() for stream in streams])
     return [stream.evaluated() for stream in streams]
+
+
+def _encoded_queries(
+    encoder: Encoder, searched: Searched, precision: Precision, progress: Progress | None
+) -> FloatMatrix:
+    with encoder.instructed(searched.instruction):
+        return encode(encoder, searched.queries.texts, "query", precision=precision, progress=progress)
 
 
 def norms(vectors: FloatMatrix) -> FloatMatrix:

@@ -91,7 +91,8 @@ def embed_pairs(
     """
     texts = list(dict.fromkeys((*pairs.first_texts, *pairs.second_texts)))
     row = {text: index for index, text in enumerate(texts)}
-    vector_UH = encode(encoder, texts, SIDE, precision=evaluation.precision, progress=progress)
+    with encoder.instructed(evaluation.instruction):
+        vector_UH = encode(encoder, texts, SIDE, precision=evaluation.precision, progress=progress)
     _check_finite(vector_UH)
     return EmbeddedPairs(
         first_PH=vector_UH[[row[text] for text in pairs.first_texts]],

@@ -119,7 +119,9 @@ class _Embedded:
 def _encoder(spec: ProbeSpec) -> Encoder:
     if spec.execution.device == "gpu" and not torch.cuda.is_available():
         raise ValueError("the probe's device is 'gpu', but torch finds none here")
-    return start_encoder(spec.encoder, spec.seed).to("cuda" if spec.execution.device == "gpu" else "cpu")
+    encoder = start_encoder(spec.encoder, spec.seed).to("cuda" if spec.execution.device == "gpu" else "cpu")
+    encoder.instruct(spec.training_data.entry.instruction)
+    return encoder
 
 
 def _embedded(encoder: Encoder, pairs: TrainingPairs, indices: NDArray[np.int64]) -> _Embedded:

@@ -97,7 +97,7 @@ def tokenised(encoder: Encoder, texts: Sequence[str], side: Side) -> TokenisedTe
 def _key(encoder: Encoder, texts: Sequence[str], side: Side) -> str:
     """A hash of all that decides the ids."""
     digest = hashlib.sha256()
-    prompt = encoder.spec.query_prompt if side == "query" else encoder.spec.document_prompt
+    prompt = encoder.prompt(side)
     versions = [f"{name} {version(name)}" for name in ("transformers", "tokenizers")]
     settings = [_LAYOUT_VERSION, *versions, prompt, encoder.max_length(side), encoder.tokenizer.pad_token_id]
     digest.update(json.dumps(settings).encode())

@@ -156,6 +156,7 @@ def _starting_retriever(spec: TrialSpec, recipe: Recipe) -> Retriever:
     use_adding_embeddings(encoder)
     if spec.execution.torch_compile:
         encoder.compile_backbones()
+    encoder.instruct(recipe.data.entry.instruction)
     return Retriever(encoder, Gammas.from_spec(recipe.similarity))
 
 

@@ -8,7 +8,7 @@ import torch
 from scipy.stats import spearmanr
 
 from search_spaces.catalogue.data_sets import Cut
-from search_spaces.specs import EvaluationSpec, Precision, Task, ValidationSpec
+from search_spaces.specs import EvaluationSpec, Precision, Task, ValidationSpec, evaluation_for
 from trainers.data_sets.collection import judged_queries
 from trainers.data_sets.cut import cut_collection
 from trainers.encoders.encode import encode
@@ -75,8 +75,9 @@ def ranking_score(spec: ValidationSpec, precision: Precision) -> Score:
         raise ValueError(f"split '{spec.data.split}' of data set '{entry.name}' has no query with a relevant document")
 
     def score(retriever: Retriever) -> float:
+        told = evaluation_for(retriever.encoder.spec, evaluation)
         gamma_d = retriever.gammas.values()[1].item()  # ranking depends on it alone
-        found = search_collection(retriever.encoder, pool, queries, [gamma_d], evaluation=evaluation)
+        found = search_collection(retriever.encoder, pool, queries, [gamma_d], evaluation=told)
         values = query_values(found.rankings[gamma_d], pool, queries, evaluation)
         return sum(value.value for value in values) / len(values)
 
@@ -93,10 +94,11 @@ def correlation_score(spec: ValidationSpec, precision: Precision) -> Score:
     pairs = some_of(load_scored_pairs(spec.data), spec.num_queries)
 
     def score(retriever: Retriever) -> float:
-        first_PH, second_PH = (
-            torch.from_numpy(encode(retriever.encoder, texts, SIDE, precision=precision))
-            for texts in (pairs.first_texts, pairs.second_texts)
-        )
+        with retriever.encoder.instructed(spec.data.entry.instruction):
+            first_PH, second_PH = (
+                torch.from_numpy(encode(retriever.encoder, texts, SIDE, precision=precision))
+                for texts in (pairs.first_texts, pairs.second_texts)
+            )
         scores_P = pair_scores(first_PH, second_PH, *(gamma.item() for gamma in retriever.gammas.values()))
         found = float(spearmanr(scores_P.numpy(), pairs.gold).statistic)
         return found if math.isfinite(found) else -1.0  # scores that are all equal tell nothing: the worst there is

@@ -1,6 +1,6 @@
 """What the files of a model alone say against an encoder, before any trial reads it. Torch-free."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,12 @@ _TOKENIZER_FILES = ("tokenizer_config.json", "special_tokens_map.json")
 _PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
 
 
-def encoder_faults(encoder: EncoderSpec, content_hash: str) -> Iterator[str]:
+def encoder_faults(
+    encoder: EncoderSpec, content_hash: str, instructions: Iterable[str | None] = (None,)
+) -> Iterator[str]:
     """What keeps every trial of this encoder from starting, a message each; none of it is in a GGUF file.
+
+    `instructions` are those of the data sets whose queries it is to encode; None is a data set without one.
 
     Raises:
         InputError: as `locate`.
@@ -31,10 +35,10 @@ def encoder_faults(encoder: EncoderSpec, content_hash: str) -> Iterator[str]:
             config = read_json(folder / "config.json")
             yield from _architecture_faults(config, own_code=encoder.weights.remote_code and "auto_map" in config)
             yield from _special_token_faults(encoder, folder)
-            prompts = (encoder.query_prompt, encoder.document_prompt)
+            prompts = (*_query_prompts(encoder, instructions), encoder.document_prompt)
             if vocabulary := read_vocabulary(folder, content_hash, prompts):
                 yield from _vocabulary_faults(config, vocabulary)
-                yield from _room_faults(encoder, vocabulary)
+                yield from _room_faults(encoder, vocabulary, instructions)
         except ValueError as error:
             yield f"{error} (in {folder}; copy or download it again)"
 
@@ -78,12 +82,17 @@ def _vocabulary_faults(config: dict[str, Any], vocabulary: Vocabulary) -> Iterat
         yield f"{more}: the tokenizer is another model's"
 
 
-def _room_faults(encoder: EncoderSpec, vocabulary: Vocabulary) -> Iterator[str]:
+def _query_prompts(encoder: EncoderSpec, instructions: Iterable[str | None]) -> list[str]:
+    return list(dict.fromkeys(encoder.query_prompt_for(instruction) for instruction in instructions))
+
+
+def _room_faults(encoder: EncoderSpec, vocabulary: Vocabulary, instructions: Iterable[str | None]) -> Iterator[str]:
     """Lengths in which prompt and special tokens leave a text no room; one of 0 is not known yet."""
     num_special = vocabulary.num_special + (encoder.append_eos and not vocabulary.ends_texts)
-    for side in ("query", "document"):
+    prompts = {"query": _query_prompts(encoder, instructions), "document": [encoder.document_prompt]}
+    for side, of_side in prompts.items():
         key = f"max_{side}_length"
-        length, prompt = getattr(encoder, key), vocabulary.prompt_tokens[getattr(encoder, f"{side}_prompt")]
+        length, prompt = getattr(encoder, key), max(vocabulary.prompt_tokens[prompt] for prompt in of_side)
         if length and (room := length - num_special - prompt) < MIN_TEXT_TOKENS:
             taken = f"of which special tokens take {num_special} and its {side}_prompt {prompt}"
             least = num_special + prompt + MIN_TEXT_TOKENS

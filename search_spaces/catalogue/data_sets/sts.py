@@ -23,7 +23,7 @@ def _counts(**num_pairs: int) -> Counts:
     return Counts(num_documents=sum(num_pairs.values()), splits=splits)
 
 
-def _sem_eval(year: int, revision: str, minilm: float) -> DataSet:
+def _sem_eval(year: int, revision: str, num_pairs: int, minilm: float) -> DataSet:
     """One year's task, all of its parts as one set."""
     return DataSet(
         name=f"sts{year}",
@@ -32,6 +32,7 @@ def _sem_eval(year: int, revision: str, minilm: float) -> DataSet:
         reader="sts",
         score_range=(0.0, 5.0),
         licence="not stated",
+        counts=_counts(test=num_pairs),
         reference=(_minilm(minilm),),
         groups=("sts",),
     )
@@ -71,9 +72,9 @@ ENTRIES = (
         licence="CC BY-NC-SA 3.0",
         groups=("sts",),
     ),
-    _sem_eval(12, "a0d554a64d88156834ff5ae9920b964011b16384", 0.724),
-    _sem_eval(13, "7e90230a92c190f1bf69ae9002b8cea547a64cca", 0.806),
-    _sem_eval(14, "6031580fec1f6af667f0bd2da0a551cf4f0b2375", 0.756),
-    _sem_eval(15, "ae752c7c21bf194d8b67fd573edf7ae58183cbe3", 0.854),
-    _sem_eval(16, "4d8694f8f0e0100860b497b999b3dbed754a0513", 0.790),
+    _sem_eval(12, "a0d554a64d88156834ff5ae9920b964011b16384", 3_108, 0.724),
+    _sem_eval(13, "7e90230a92c190f1bf69ae9002b8cea547a64cca", 1_500, 0.806),
+    _sem_eval(14, "6031580fec1f6af667f0bd2da0a551cf4f0b2375", 3_750, 0.756),
+    _sem_eval(15, "ae752c7c21bf194d8b67fd573edf7ae58183cbe3", 3_000, 0.854),
+    _sem_eval(16, "4d8694f8f0e0100860b497b999b3dbed754a0513", 1_186, 0.790),
 )
