@@ -28,6 +28,10 @@ OnlyOption = Annotated[
     str | None,
     typer.Option("--only", metavar="NAME=VALUE,...", help="Only these cells, such as family=minilm,similarity=qnorm."),
 ]
+BudgetOption = Annotated[
+    str | None,
+    typer.Option("--memory-budget", metavar="SIZE", help="Memory of each search, such as 2GiB, instead of the file's."),
+]
 StorageOption = Annotated[str | None, typer.Option("--storage", help="The sweep folder, instead of the file's own.")]
 
 
@@ -79,11 +83,17 @@ def plan(
 
 
 @app.command()
-def run(file: SweepFileArgument, storage: StorageOption = None, only: OnlyOption = None) -> None:
+def run(
+    file: SweepFileArgument,
+    storage: StorageOption = None,
+    only: OnlyOption = None,
+    memory_budget: BudgetOption = None,
+) -> None:
     """Run a sweep, or go on with one: what is finished is not run again."""
     from orchestrator.run import Request, run_sweep
 
-    raise typer.Exit(run_sweep(Request(path=file, storage=storage, console=_console(), only=only)))
+    request = Request(path=file, storage=storage, console=_console(), only=only, memory_budget=memory_budget)
+    raise typer.Exit(run_sweep(request))
 
 
 @app.command()
@@ -122,6 +132,20 @@ def tables(
         allow_missing=allow_missing,
     )
     write_tables(store, record, request)
+
+
+@app.command()
+def runs(
+    sweep: SweepArgument,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write them to.")],
+    allow_missing: Annotated[bool, typer.Option("--allow-missing", help="Export what is there.")] = False,
+) -> None:
+    """Export the rankings of a sweep with `run_files: true`: TREC run files, judgements, and runs.csv, their index."""
+    from orchestrator.run_export import export_runs
+    from orchestrator.show import open_sweep
+
+    store, record = open_sweep(sweep)
+    export_runs(store, record, output, allow_missing=allow_missing, console=_console())
 
 
 @app.command()

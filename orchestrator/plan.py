@@ -26,7 +26,7 @@ from search_spaces.expand import IN_DOMAIN, GroupedEvaluation
 from search_spaces.identity import UnstableIdentityError, probe_id, study_id, trial_id
 from search_spaces.schema import SweepFile
 from search_spaces.scoring import trained_similarity
-from search_spaces.specs import EvaluationSpec, ProbeSpec, TrialSpec
+from search_spaces.specs import EvaluationSpec, ProbeSpec, TrialSpec, evaluation_for
 from search_spaces.tuning import TunedCell
 from trainers.evaluation.evaluations import missing_evaluations
 
@@ -189,9 +189,10 @@ def _planned_evaluation(evaluation: GroupedEvaluation) -> PlannedEvaluation:
 def _trial_plan(
     key: str, spec: TrialSpec, evaluations: tuple[GroupedEvaluation, ...], store: Store | None
 ) -> TrialPlan:
+    asked = tuple(evaluation_for(spec.encoder, e.spec) for e in evaluations)
     if store is None or not store.exists(trial_rows(key)):
         state: TrialState = "left" if store is None else _untrained_state(key, store)
-        return TrialPlan(spec=spec, trial_id=key, state=state, evaluations_left=tuple(e.spec for e in evaluations))
+        return TrialPlan(spec=spec, trial_id=key, state=state, evaluations_left=asked)
     row = read_rows(store, trial_rows(key), "trials").to_pylist()[0]
     similarity = trained_similarity(spec.similarity, row["gamma_q"], row["gamma_d"])
 
@@ -200,7 +201,7 @@ def _trial_plan(
         is_unknown = evaluation.data.content_hash is None
         return is_unknown or bool(missing_evaluations(row["checkpoint_hash"], similarity, evaluation, store))
 
-    left = tuple(e.spec for e in evaluations if is_left(e.spec))
+    left = tuple(evaluation for evaluation in asked if is_left(evaluation))
     return TrialPlan(spec=spec, trial_id=key, state="to evaluate" if left else "finished", evaluations_left=left)
 
 

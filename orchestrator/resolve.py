@@ -3,13 +3,14 @@
 Imports neither torch nor ray nor mlflow.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
 from orchestrator.checks import (
     batch_problems,
+    budget_problems,
     candidate_problems,
     empty_split_problems,
     encoder_problems,
@@ -18,6 +19,7 @@ from orchestrator.checks import (
     negative_problems,
     pool_problems,
     probe_problems,
+    run_file_problems,
 )
 from orchestrator.data_notes import collection_notes, pair_notes
 from orchestrator.families import complete_families
@@ -28,6 +30,7 @@ from search_spaces.expand import Expansion, expand, named
 from search_spaces.load import load_sweep
 from search_spaces.problems import InputError, Problem
 from search_spaces.schema import SweepFile
+from search_spaces.sizes import parse_size
 from search_spaces.specs import DataSpec, EncoderSpec, TrialSpec, with_data_hash
 from trainers import data_sets, weights
 from trainers.hub import nothing_fetched
@@ -53,13 +56,15 @@ class Resolved:
     missing: MissingInputs = field(default_factory=MissingInputs)
 
 
-def resolve(path: Path) -> Resolved:
+def resolve(path: Path, *, memory_budget: str | None = None) -> Resolved:
     """Load and expand a sweep file, and fill in the content hashes of all weights and data it names.
+
+    `memory_budget` is taken instead of the file's own.
 
     Raises:
         InputError: with every problem of the file, its weights and its data sets, and with what this machine lacks.
     """
-    sweep = load_sweep(path)
+    sweep = _with_budget(load_sweep(path), memory_budget)
     return _resolved(sweep, str(path), MissingInputs(), list(machine_problems(sweep.resources, str(path))))
 
 
@@ -89,8 +94,14 @@ def _resolved(sweep: SweepFile, where: str, missing: MissingInputs, problems: li
     expansion = _expanded(sweep, where, problems)
     asked = named(sweep)
     there = [encoder for encoder in asked.encoders if not missing.has_weights(encoder.weights)]
-    encoders = _each(lambda encoder: _with_weights(encoder, where, asked.encoders[encoder]), there, problems)
-    named_here = {*asked.training, *asked.validation, *asked.evaluation}
+    # Tens of gigabytes are not fetched to say of them what is known already.
+    evaluated = [spec for spec in asked.evaluation if expansion or not spec.entry.is_never_judged]
+    named_here = {*asked.training, *asked.validation, *evaluated}
+    told = {spec.entry.instruction for spec in named_here}
+    encoders = _each(lambda encoder: _with_weights(encoder, where, asked.encoders[encoder], told), there, problems)
+    num_searches = sum(not spec.entry.is_scored for spec in asked.evaluation)
+    sizes = {encoder: limits(encoder.weights, encoder.weights.content_hash or "") for encoder in encoders.values()}
+    problems += budget_problems(sweep.evaluation, sizes, num_searches, where)
     data = _each(_with_content, (spec for spec in named_here if not missing.has_data(spec.entry)), problems)
     contrastive = [spec for spec in asked.training if spec in data and not spec.entry.is_scored]
     negatives = _hard_negatives(expansion, contrastive)
@@ -104,6 +115,9 @@ def _resolved(sweep: SweepFile, where: str, missing: MissingInputs, problems: li
     grouped = [e.spec.data for e in expansion.evaluations if e.groups] if expansion else asked.evaluation
     for key, scored in (("validation.data", asked.validation), ("evaluation.groups", grouped)):
         problems += empty_split_problems([data[spec] for spec in scored if spec in data], where, key=key)
+    if sweep.evaluation.run_files:
+        kept = [spec for spec in asked.evaluation if spec in data and not spec.entry.is_scored]
+        problems += run_file_problems(kept, where)
     problems += probe_problems(sweep.probe, contrastive, num_queries, where)
     evaluations = with_reader(
         expansion.evaluations if expansion else (), data, where, problems, is_missing=missing.has_weights
@@ -113,6 +127,18 @@ def _resolved(sweep: SweepFile, where: str, missing: MissingInputs, problems: li
     filled = _filled(replace(expansion, evaluations=evaluations), encoders, data)
     notices = (*families.notices, *collection_notes(data), *pair_notes(counts, negatives))
     return Resolved(sweep=sweep, where=where, expansion=filled, notices=notices, missing=missing)
+
+
+def _with_budget(sweep: SweepFile, memory_budget: str | None) -> SweepFile:
+    """Raises InputError where the budget is no size."""
+    if memory_budget is None:
+        return sweep
+    try:
+        parse_size(memory_budget)
+    except ValueError as error:
+        raise InputError([Problem(where="--memory-budget", key="", message=str(error))]) from error
+    evaluation = sweep.evaluation.model_copy(update={"memory_budget": memory_budget})
+    return sweep.model_copy(update={"evaluation": evaluation})
 
 
 def _num_scored(training: Iterable[DataSpec], data: Mapping[DataSpec, DataSpec]) -> dict[DataSpec, int]:
@@ -189,7 +215,7 @@ def _each(resolve_one: Callable[[Key], Value], keys: Iterable[Key], problems: li
     return found
 
 
-def _with_weights(encoder: EncoderSpec, where: str, key: str) -> EncoderSpec:
+def _with_weights(encoder: EncoderSpec, where: str, key: str, instructions: Set[str | None]) -> EncoderSpec:
     """The encoder with its content hash. Raises InputError where its weights are not there, or hold less than asked."""
     try:
         pinned = weights.pinned(encoder.weights)
@@ -197,7 +223,7 @@ def _with_weights(encoder: EncoderSpec, where: str, key: str) -> EncoderSpec:
         found = limits(pinned, content_hash)
     except InputError as error:
         raise InputError(Problem(where=where, key=key, message=str(fault)) for fault in error.problems) from error
-    faults = [f"{encoder.weights.source}: {fault}" for fault in encoder_faults(encoder, content_hash)]
+    faults = [f"{encoder.weights.source}: {fault}" for fault in encoder_faults(encoder, content_hash, instructions)]
     problems = list(encoder_problems(encoder, found, where=where, key=key))
     if problems := [*problems, *(Problem(where=where, key=key, message=fault) for fault in faults)]:
         raise InputError(problems)

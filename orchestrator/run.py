@@ -46,6 +46,7 @@ class Request:
     storage: str | None
     console: Console
     only: str | None = None
+    memory_budget: str | None = None
 
 
 def run_sweep(request: Request) -> int:
@@ -55,7 +56,7 @@ def run_sweep(request: Request) -> int:
         InputError: the file, its data or its folder cannot be used, or the sweep is running already; nothing started.
     """
     with request.console.status("reading weights and data"):
-        resolved = resolve(request.path)
+        resolved = resolve(request.path, memory_budget=request.memory_budget)
     if problems := list(not_run_problems(resolved.sweep, resolved.where)):
         raise InputError(problems)
     only = parse_only(request.only, resolved.expansion)

@@ -59,6 +59,7 @@ class Declared:
             document_prompt=settings.document_prompt,
             max_query_length=choice.max_query_length or settings.max_query_length,
             max_document_length=choice.max_document_length or settings.max_document_length,
+            instruction=settings.instruction,
         )
 
     def data(self, reference: str, use: Use) -> DataSpec:

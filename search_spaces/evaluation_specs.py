@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from search_spaces.declared import Declared
 from search_spaces.schema import RagBlock, SweepFile
+from search_spaces.sizes import parse_size
 from search_spaces.specs import DataSpec, EvaluationSpec, RagSpec, ReaderExecution, ReaderSpec, WeightsSpec
 
 IN_DOMAIN = "in_domain"
@@ -34,6 +35,8 @@ def evaluations(sweep: SweepFile, declared: Declared) -> tuple[GroupedEvaluation
                 score_similarities=sweep.evaluation.score_similarities,
                 rag=_rag(rag) if rag and data in read else None,
                 keep_embeddings=sweep.evaluation.keep_embeddings,
+                run_files=sweep.evaluation.run_files,
+                memory_budget_bytes=parse_size(budget) if (budget := sweep.evaluation.memory_budget) else None,
             ),
             groups=tuple(dict.fromkeys(groups)),
         )

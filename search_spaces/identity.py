@@ -10,7 +10,7 @@ import math
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from search_spaces.specs import DataSpec, EvaluationSpec, ProbeSpec, SimilaritySpec, TrialSpec, WeightsSpec
+from search_spaces.specs import DataSpec, EncoderSpec, EvaluationSpec, ProbeSpec, SimilaritySpec, TrialSpec, WeightsSpec
 from search_spaces.tuning import TunedCell
 
 TRAINING_VERSION = 2  # raise by hand when the same spec no longer gives the same checkpoint
@@ -18,6 +18,7 @@ EVALUATION_VERSION = 3  # raise by hand when the same checkpoint no longer gives
 PROBE_VERSION = 2  # the Fisher estimator's version
 READING_VERSION = 1  # raise by hand when the same passages no longer give the same answers or scores of them
 _NOT_IDENTITY = frozenset({"execution", "keep_embeddings", "run_files", "memory_budget_bytes"})
+_NOT_IDENTITY_IF_NONE = frozenset({"instruction"})  # most encoders read none
 _NOT_ENCODING = frozenset({"score_similarities", "rag"})  # what is done with embeddings changes none of them
 _DIGITS = 16
 
@@ -28,12 +29,13 @@ class UnstableIdentityError(ValueError):
 
 def trial_id(spec: TrialSpec) -> str:
     """The trial's identity: 16 hex digits of SHA-256 over its resolved spec and TRAINING_VERSION."""
-    return _digest({"training_version": TRAINING_VERSION, "spec": _canonical(spec)})
+    return _digest({"training_version": TRAINING_VERSION, "spec": _canonical(spec), **_told_trial(spec)})
 
 
 def probe_id(spec: ProbeSpec) -> str:
     """The probe's identity: 16 hex digits of SHA-256 over its resolved spec and PROBE_VERSION."""
-    return _digest({"probe_version": PROBE_VERSION, "spec": _canonical(spec)})
+    told = _told(spec.encoder, spec.training_data)
+    return _digest({"probe_version": PROBE_VERSION, "spec": _canonical(spec), **told})
 
 
 def study_id(cell: TunedCell) -> str:
@@ -46,7 +48,9 @@ def study_id(cell: TunedCell) -> str:
     spec["training"] = {name: value for name, value in spec["training"].items() if name not in searched}
     how = {name: value for name, value in _canonical(cell.tune).items() if name != "num_samples"}
     kinds = {name: type(space).__name__ for name, space in cell.tune.spaces}
-    return _digest({"training_version": TRAINING_VERSION, "spec": spec, "tune": how, "kinds": kinds})
+    return _digest(
+        {"training_version": TRAINING_VERSION, "spec": spec, "tune": how, "kinds": kinds, **_told_trial(cell.tuning)}
+    )
 
 
 def encoding_id(checkpoint_hash: str, evaluation: EvaluationSpec) -> str:
@@ -86,6 +90,17 @@ def answers_id(checkpoint_hash: str, evaluation: EvaluationSpec, score_similarit
     return _digest({"encoding": encoding_id(checkpoint_hash, evaluation), "reading": reading})
 
 
+def _told_trial(spec: TrialSpec) -> dict[str, Any]:
+    return _told(spec.encoder, spec.training_data, spec.validation.data if spec.validation else None)
+
+
+def _told(encoder: EncoderSpec, *data: DataSpec | None) -> dict[str, Any]:
+    """What data sets tell an instructed encoder of their queries."""
+    if not encoder.is_instructed:
+        return {}
+    return {"instructions": [spec.entry.instruction if spec else None for spec in data]}
+
+
 def _digest(value: Any) -> str:
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
@@ -98,7 +113,7 @@ def _canonical(value: Any) -> Any:
     if isinstance(value, DataSpec):
         return _canonical_data(value)
     if is_dataclass(value):
-        return {f.name: _canonical(getattr(value, f.name)) for f in fields(value) if f.name not in _NOT_IDENTITY}
+        return {f.name: _canonical(getattr(value, f.name)) for f in fields(value) if _identifies(f.name, value)}
     if isinstance(value, float):
         if not math.isfinite(value):
             raise UnstableIdentityError(f"{value} cannot be part of an identity")
@@ -108,6 +123,12 @@ def _canonical(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_canonical(item) for item in value]
     raise UnstableIdentityError(f"a {type(value).__name__} cannot be part of an identity: {value!r}")
+
+
+def _identifies(field: str, value: Any) -> bool:
+    if field in _NOT_IDENTITY_IF_NONE and getattr(value, field) is None:
+        return False
+    return field not in _NOT_IDENTITY
 
 
 def _canonical_data(data: DataSpec) -> dict[str, Any]:

@@ -10,9 +10,10 @@ from search_spaces.axes import Axes, ExcludeBlock, IncludeBlock, Zip
 from search_spaces.blocks import Block, Bytes, DataSetName, DataSetRef, GroupName, Or, axis, different
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.catalogue.families import Family, SourceText, WeightsSourceText, checked_pinned
-from search_spaces.groups import written_out
+from search_spaces.groups import named_questions, written_out
 from search_spaces.hyperparameters import TrainingBlock
 from search_spaces.problems import unknown_name
+from search_spaces.sizes import parse_size
 from search_spaces.specs import Precision
 from search_spaces.tune_block import TuneBlock
 
@@ -45,9 +46,12 @@ def _checked_prompt(prompt: str) -> str:
 
 
 class RagBlock(Block):
-    """Questions answered from what each checkpoint finds; see `RagSpec`. `data_sets` are NAME or NAME/SPLIT."""
+    """Questions answered from what each checkpoint finds; see `RagSpec`.
 
-    data_sets: axis(DataSetRef)  # type: ignore[valid-type]
+    `data_sets` are NAME or NAME/SPLIT, or a default group: 'qa'.
+    """
+
+    data_sets: Annotated[axis(DataSetRef), BeforeValidator(named_questions)]  # type: ignore[valid-type]
     reader: ReaderBlock = ReaderBlock()
     num_passages: int = Field(default=5, gt=0, le=100)
     prompt: Annotated[str, AfterValidator(_checked_prompt)] = (
@@ -55,6 +59,11 @@ class RagBlock(Block):
     )
     max_input_tokens: int = Field(default=1024, gt=0)
     max_new_tokens: int = Field(default=32, gt=0)
+
+
+def _size(text: str) -> str:
+    parse_size(text)
+    return text
 
 
 def _written_out(groups: Any, info: ValidationInfo) -> Any:
@@ -78,6 +87,8 @@ class EvaluationBlock(Block):
     `primary_groups`: their unweighted mean decides which of qnorm and dnorm won (default: all but `in_domain`).
     `rag`: on which of these data sets, or of others, questions are also answered.
     `keep_embeddings`: keep them in the sweep folder, as unit directions in fp16 and norms; else only norms are kept.
+    `run_files`: keep each ranking in the sweep folder, as a TREC run file (`densesweep runs` exports them).
+    `memory_budget`: what a search and the embeddings that go by may take, such as '2GiB'; no result depends on it.
     """
 
     groups: _Groups
@@ -85,6 +96,8 @@ class EvaluationBlock(Block):
     rag: RagBlock | None = None
     primary_groups: tuple[str, ...] | None = None
     keep_embeddings: bool = False
+    run_files: bool = False
+    memory_budget: Annotated[str, AfterValidator(_size)] | None = None
 
     @field_validator("primary_groups")
     @classmethod

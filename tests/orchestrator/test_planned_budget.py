@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from orchestrator.cli import app
-from orchestrator.plan import make_plan, resolve
+from orchestrator.plan import make_plan
+from orchestrator.resolve import resolve
 from results import layout
 from results.store import Store, open_store
 from search_spaces.problems import InputError

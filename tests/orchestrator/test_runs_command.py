@@ -11,7 +11,8 @@ import pytrec_eval
 from typer.testing import CliRunner
 
 from orchestrator.cli import app
-from orchestrator.plan import make_plan, resolve, sweep_record
+from orchestrator.plan import make_plan, sweep_record
+from orchestrator.resolve import resolve
 from results import layout
 from results.asked import asked_evaluations, asked_runs
 from results.rows import read_rows

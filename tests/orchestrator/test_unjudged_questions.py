@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.plan import resolve
+from orchestrator.resolve import resolve
 from search_spaces.problems import InputError
 
 
