@@ -13,7 +13,7 @@ PACKAGES = ("search_spaces", "results", "trainers", "orchestrator")
 HOMES = {
     "mlflow": {"orchestrator/mlflow_runs.py"},
     "ray": {"orchestrator"},
-    "faiss": {"trainers/threads.py"},
+    "faiss": set(),
     "accelerate": {"trainers/training/accelerators.py", "trainers/training/stepping.py"},
     "peft": {"trainers/encoders/adapters.py"},
     "transformers": {
@@ -54,4 +54,4 @@ def test_a_framework_lives_in_few_modules(framework):
     }
     strangers = {user.as_posix() for user in users if not HOMES[framework] & {user.as_posix(), *map(str, user.parents)}}
     assert not strangers
-    assert users, f"no module imports {framework}: the list of its homes is stale"
+    assert users or not HOMES[framework], f"no module imports {framework}: the list of its homes is stale"

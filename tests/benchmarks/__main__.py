@@ -58,7 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data", nargs="+", default=list(data.NAMES), choices=data.NAMES)
     parser.add_argument("--batch", nargs="+", type=int, default=[32, 64], help="pairs in a step")
     parser.add_argument("--precision", nargs="+", default=["fp32", "bf16"], choices=["fp32", "bf16"])
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument(
+        "--threads", nargs="+", type=int, default=[1, 2], help="but for 'encode' the first alone counts"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="blocks of each side")
     parser.add_argument("--steps", type=int, default=2, help="optimiser steps of a block")
     parser.add_argument("--no-check", dest="check", action="store_false", help="do not compare the losses first")
@@ -71,7 +73,8 @@ def _options(asked: argparse.Namespace) -> Options:
         data=tuple(asked.data),
         batches=tuple(asked.batch),
         precisions=tuple(asked.precision),
-        threads=asked.threads,
+        threads=asked.threads[0],
+        all_threads=tuple(asked.threads),
         rounds=asked.rounds,
         steps=asked.steps,
         check=asked.check,

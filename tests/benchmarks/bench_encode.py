@@ -1,4 +1,4 @@
-"""Encoding against SentenceTransformer.encode: same model, texts, precision and threads.
+"""Encoding against SentenceTransformer.encode: same model, texts, precision and threads, each combination by itself.
 
 The model is all-MiniLM-L6-v2 at 256 tokens. The peer makes batches of 32 texts (its default) and sorts by length, as
 this project does; it shows no progress bars. Models are loaded before the first unit is done.
@@ -7,7 +7,7 @@ this project does; it shows no progress bars. Models are loaded before the first
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,13 +73,14 @@ class Result:
 
 
 def run(options: Options) -> Iterator[Result | str]:
-    """The ratio for each collection at each precision."""
+    """The ratio for each collection at each precision, with each number of threads."""
     for name in COLLECTIONS:
         if not (SHARED / name).is_dir():
             yield f"{name}: left out, there is no ../shared/data/{name} beside the repository"
             continue
-        for precision in options.precisions:
-            yield _against_sentence_transformers(name, precision, options)
+        for threads in options.all_threads:
+            for precision in options.precisions:
+                yield _against_sentence_transformers(name, precision, replace(options, threads=threads))
 
 
 def _against_sentence_transformers(name: str, precision: Precision, options: Options) -> Result:

@@ -1,8 +1,9 @@
-"""The whole evaluation of scifact against mteb's: same model, texts and threads, from loaded data to measures.
+"""The whole evaluation of scifact against mteb's: same model, texts, length, precision, threads, from data to measures.
 
 Ours is what a trial does: rows for every fixed similarity, and norms, written to a sweep folder. mteb's is
 `mteb.evaluate` of its SciFact task with a sentence-transformers model (cosine), over the shared folder's texts in place
-of a download. The first unit of both is an evaluation of the judged documents alone, which warms up.
+of a download. The first unit of both is an evaluation of the judged documents alone, which warms up. Memory is the peak
+above what is resident once libraries are imported, so the model's weights count on both sides.
 """
 
 import importlib.util
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.catalogue.data_sets import DataSet
+from search_spaces.specs import Precision
 from tests.benchmarks.bench_encode import PEER_BATCH, EncodeJob, minilm, sentence_transformer
 from tests.benchmarks.data import SHARED
 from tests.benchmarks.harness import Contestant, Gate, in_turn
@@ -26,29 +28,38 @@ _TOLERANCE = 2e-3  # of nDCG@10
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """How much faster the same evaluation was, and what nDCG@10 both found."""
+    """How much faster the same evaluation was, in how much memory, and what nDCG@10 both found."""
 
+    precision: Precision
     threads: int
     cpu_s: float
     ndcg: float
     peer_ndcg: float
     cpu: Ratio
     wall: Ratio
+    peak_bytes: int | None
+    peer_peak_bytes: int | None
 
     def __str__(self) -> str:
         found = f"nDCG@10 {self.ndcg:.4f} (mteb {self.peer_ndcg:.4f}), {self.cpu_s:.0f} s of cpu"
-        return f"scifact, threads {self.threads}: {found}  cpu x {self.cpu}  wall x {self.wall}"
+        peaks = [f"{peak / 2**20:.0f}" if peak else "?" for peak in (self.peak_bytes, self.peer_peak_bytes)]
+        case = f"scifact, {self.precision}, threads {self.threads}"
+        return f"{case}: {found}  cpu x {self.cpu}  wall x {self.wall}  peak MiB {peaks[0]} (mteb {peaks[1]})"
 
 
 def run(options: Options) -> Iterator[Result | str]:
-    """The ratio, or why there is none."""
+    """The ratio at each precision, or why there is none."""
     if importlib.util.find_spec("mteb") is None:
         yield "mteb: left out, it is not installed"
         return
     if not (SHARED / "scifact").is_dir():
         yield "scifact: left out, there is no ../shared/data/scifact beside the repository"
         return
-    job = EncodeJob(texts=SHARED / "scifact", precision="fp32", threads=options.threads)
+    for precision in options.precisions:
+        yield _against_mteb(EncodeJob(texts=SHARED / "scifact", precision=precision, threads=options.threads))
+
+
+def _against_mteb(job: EncodeJob) -> Result:
     contestants = [
         Contestant(name="ours", run=evaluate_ours, job=job, environment=job.environment),
         Contestant(name="mteb", run=evaluate_mteb, job=job, environment=job.environment),
@@ -57,13 +68,16 @@ def run(options: Options) -> Iterator[Result | str]:
     ours, peer = blocks["ours"][1:], blocks["mteb"][1:]
     if abs(ours[0].values[0] - peer[0].values[0]) > _TOLERANCE:
         raise RuntimeError(f"nDCG@10 is {ours[0].values[0]} here and {peer[0].values[0]} with mteb")
-    yield Result(
-        threads=options.threads,
+    return Result(
+        precision=job.precision,
+        threads=job.threads,
         cpu_s=ours[0].cpu_s,
         ndcg=ours[0].values[0],
         peer_ndcg=peer[0].values[0],
         cpu=speedup(ours, peer, "cpu"),
         wall=speedup(ours, peer, "wall"),
+        peak_bytes=ours[-1].peak_bytes,
+        peer_peak_bytes=peer[-1].peak_bytes,
     )
 
 
@@ -83,6 +97,7 @@ def evaluate_ours(job: EncodeJob, gate: Gate) -> None:
     from trainers.evaluation.evaluate import evaluate
     from trainers.init_regimes import start_encoder
 
+    gate.memory_from_here()
     encoder = start_encoder(minilm(), None)
     with tempfile.TemporaryDirectory() as root:
         checkpoint = Path(root) / "checkpoint"
@@ -92,7 +107,8 @@ def evaluate_ours(job: EncodeJob, gate: Gate) -> None:
         for number, folder in enumerate(_first_then(warming_up, job.texts)):
             entry = DataSet(name="scifact", source=f"path:{folder}")
             content_hash = data_sets.fingerprint(entry, "test").content_hash
-            evaluation = EvaluationSpec(data=DataSpec(entry=entry, split="test", content_hash=content_hash))
+            data = DataSpec(entry=entry, split="test", content_hash=content_hash)
+            evaluation = EvaluationSpec(data=data, precision=job.precision)
             store = open_store(str(Path(root) / str(number)))
             similarities = score_similarities(None, evaluation)
             evaluate(checkpoint, evaluation, similarities, store=store, encoder=encoder)
@@ -109,20 +125,23 @@ def evaluate_mteb(job: EncodeJob, gate: Gate) -> None:
 
     torch.set_num_threads(job.threads)
     import mteb
+    import sentence_transformers  # noqa: F401 - a library, not yet a model
 
+    gate.memory_from_here()
     model = sentence_transformer()
     with tempfile.TemporaryDirectory() as root:
         warming_up = Path(root) / "judged"
         write_judged(warming_up)
         for folder in _first_then(warming_up, job.texts):
-            found = mteb.evaluate(
-                model,
-                _task(folder),
-                cache=None,
-                co2_tracker=False,
-                encode_kwargs={"batch_size": PEER_BATCH, "show_progress_bar": False},
-                show_progress_bar=False,
-            )
+            with torch.autocast("cpu", torch.bfloat16, enabled=job.precision == "bf16"):
+                found = mteb.evaluate(
+                    model,
+                    _task(folder),
+                    cache=None,
+                    co2_tracker=False,
+                    encode_kwargs={"batch_size": PEER_BATCH, "show_progress_bar": False},
+                    show_progress_bar=False,
+                )
             gate.unit_done(float(found.task_results[0].scores["test"][0]["ndcg_at_10"]))
 
 

@@ -133,6 +133,7 @@ def search_faiss(job: SearchJob, gate: Gate) -> None:
     set_threads(job.threads)
     import faiss
 
+    faiss.omp_set_num_threads(job.threads)
     vector_NH = np.load(job.vectors, mmap_mode="r")
     query_QH = queries(vector_NH, NUM_QUERIES)
     with _peak_told(job.told):

@@ -13,7 +13,8 @@ class Options:
         data: names of data sets.
         batches: pairs in an optimiser step.
         precisions: 'fp32' or 'bf16'.
-        threads: computing threads of each contestant.
+        threads: computing threads of each contestant; of the first case, where a benchmark runs several.
+        all_threads: those of each case.
         rounds: how many blocks of each contestant are compared.
         steps: optimiser steps of a block.
         check: whether losses are compared first.
@@ -23,6 +24,7 @@ class Options:
     batches: tuple[int, ...]
     precisions: tuple[Precision, ...]
     threads: int
+    all_threads: tuple[int, ...]
     rounds: int
     steps: int
     check: bool
