@@ -27,6 +27,13 @@ class Attempt:
         attempt = before.attempt + 1 if before else 1
         return self._write(Status(state="running", started_at=_now(), attempt=attempt, owner=this_process()))
 
+    def go_on(self) -> Status:
+        """Record that this process works on it, after another one that did its part of the same attempt."""
+        before = self._recorded()
+        if before is None:
+            return self.start()
+        return self._write(replace(before, owner=this_process()))
+
     def finish(self) -> Status:
         """Record that its rows are there; a record that says so already stays."""
         before = self._recorded() or Status(state="running", started_at=_now(), owner=this_process())

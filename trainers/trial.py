@@ -4,10 +4,12 @@ What happens is in the trial's status record; a failure is recorded there with i
 or alone (`python -m trainers.trial --sweep FOLDER TRIAL_ID`), with the same result to the last bit.
 
 A trial on several devices is one process for each: the first runs the trial, the others join its training and no more.
+Whoever places it may have its parts run by different processes, so that all devices but one are free for the second.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from results import layout
 from results.layout import Status
@@ -20,6 +22,7 @@ from trainers.attempts import Attempt
 from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoint
 from trainers.evaluation.evaluate import evaluate_all
 from trainers.evaluation.evaluations import missing_evaluations
+from trainers.evaluation.shard_queue import NOBODY, Helpers
 from trainers.init_regimes import start_encoder
 from trainers.memory import release_memory
 from trainers.planned import check_as_planned
@@ -29,6 +32,8 @@ from trainers.training.processes import LostPeerError
 from trainers.training.resume import CheckpointPolicy, remove_training_checkpoints
 from trainers.training.train import train
 from trainers.trial_rows import trial_row
+
+Part = Literal["whole", "training", "evaluation"]
 
 
 def _ignore(_: object) -> None:
@@ -43,11 +48,13 @@ class Hooks:
         report: told of each optimiser step; what it raises ends the trial.
         enter_phase: told in words what the trial does next, such as 'evaluating attack'.
         verify: called before each write; raises LostLockError where this process may write no more.
+        helpers: who else may encode passages for the evaluations.
     """
 
     report: Report = _ignore
     enter_phase: Callable[[str], None] = _ignore
     verify: Callable[[], None] = lambda: None
+    helpers: Helpers = NOBODY
 
 
 def run_trial(
@@ -58,6 +65,7 @@ def run_trial(
     hooks: Hooks,
     checkpoint_policy: CheckpointPolicy,
     provenance_json: str,
+    part: Part = "whole",
 ) -> Status:
     """Train (unless that is done), then evaluate what is missing; returns the status that the store now holds.
 
@@ -72,18 +80,22 @@ def run_trial(
         hooks: who wants to know.
         checkpoint_policy: when training writes a checkpoint to resume from.
         provenance_json: an object that says what this process runs with; kept in the trial's row.
+        part: 'training' ends with the checkpoint, and the trial is still running; 'evaluation' goes on from there, in
+            the same attempt.
     """
     key = identity_of(spec)
     hooks.verify()
     store.write(layout.spec_key(layout.trial_prefix(key)), to_json(spec).encode())
     attempt = Attempt(store=store, prefix=layout.trial_prefix(key), verify=hooks.verify)
-    running = attempt.start()
+    running = attempt.go_on() if part == "evaluation" else attempt.start()
     try:
         _make_ready(spec)
         if not store.exists(layout.trial_rows(key)):
             _make_checkpoint(spec, store, hooks, checkpoint_policy, provenance_json)
         hooks.verify()
         remove_training_checkpoints(store, key)
+        if part == "training":
+            return running
         _evaluate_missing(spec, evaluations, store, hooks)
     except (LostLockError, LostPeerError):
         raise
@@ -100,6 +112,7 @@ def run_planned_trial(
     checkpoint_policy: CheckpointPolicy,
     provenance_json: str,
     memory_budget_bytes: int | None = None,
+    part: Part = "whole",
 ) -> Status:
     """Run the trial whose spec and evaluations the planner left in the store.
 
@@ -118,6 +131,7 @@ def run_planned_trial(
         hooks=hooks,
         checkpoint_policy=checkpoint_policy,
         provenance_json=provenance_json,
+        part=part,
     )
 
 
@@ -193,7 +207,15 @@ def _evaluate_missing(spec: TrialSpec, evaluations: Sequence[EvaluationSpec], st
         return
     with store.get_folder(layout.checkpoint_prefix(key)) as folder:
         encoder = load_checkpoint(folder).encoder.to("cuda" if spec.execution.device == "gpu" else "cpu")
-        evaluate_all(folder, missing, store=store, encoder=encoder, verify=hooks.verify, say=hooks.enter_phase)
+        evaluate_all(
+            folder,
+            missing,
+            store=store,
+            encoder=encoder,
+            verify=hooks.verify,
+            say=hooks.enter_phase,
+            helpers=hooks.helpers,
+        )
 
 
 if __name__ == "__main__":

@@ -14,28 +14,40 @@ _PROGRAM = "from tests.trainers.interrupted import main; import sys; main(*sys.a
 
 
 def evaluate_in_process(
-    checkpoint: Path, evaluations: list[EvaluationSpec], sweep: Path, runs: Path, *, die_after: int = 0
+    checkpoint: Path,
+    evaluations: list[EvaluationSpec],
+    sweep: Path,
+    runs: Path,
+    *,
+    die_after: int = 0,
+    die_reading: int = 0,
+    only_missing: bool = False,
 ) -> tuple[int, int]:
     """Evaluate with every similarity, in shards of 16 texts with a snapshot after each; (exit code, texts encoded).
 
-    With `die_after` the process kills itself when it is to encode a text beyond so many. TREC run files go to `runs`.
+    With `die_after` the process kills itself when it is to encode a text beyond so many, with `die_reading` when its
+    reader is to answer for the so manieth time. `only_missing` leaves out the similarities whose rows are there. TREC
+    run files go to `runs`.
     """
     runs.mkdir(parents=True, exist_ok=True)
     counted = runs / "encoded"
     counted.write_text("0")
     specs = [to_json(evaluation) for evaluation in evaluations]
     root = Path(__file__).parents[2]
-    command = [sys.executable, "-c", _PROGRAM, str(checkpoint), str(sweep), str(runs), str(die_after), *specs]
-    done = subprocess.run(command, cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, check=False)
+    command = [sys.executable, "-c", _PROGRAM, str(checkpoint), str(sweep), str(runs), str(die_after), str(die_reading)]
+    command.append("missing" if only_missing else "all")
+    done = subprocess.run([*command, *specs], cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, check=False)
     return done.returncode, int(counted.read_text())
 
 
-def main(checkpoint: str, sweep: str, runs: str, die_after: str, *specs: str) -> None:
+def main(checkpoint: str, sweep: str, runs: str, die_after: str, die_reading: str, which: str, *specs: str) -> None:
     """What the process does."""
     from search_spaces.scoring import score_similarities
-    from trainers.encoders.checkpoints import load_checkpoint
+    from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint
     from trainers.evaluation import corpus_pass, evaluated_group, snapshots
     from trainers.evaluation.evaluate import evaluate_all
+    from trainers.evaluation.evaluations import missing_evaluations
+    from trainers.evaluation.reader import Reader
     from trainers.evaluation.run_files import write_run
 
     corpus_pass.BLOCK_DOCUMENTS = SHARD
@@ -50,6 +62,15 @@ def main(checkpoint: str, sweep: str, runs: str, die_after: str, *specs: str) ->
         counted.write_text(str(encoded))
 
     encoder.register_forward_pre_hook(count)
+    answers, times = Reader.answers, []
+
+    def answer(reader: Reader, *arguments, **named) -> list[str]:
+        times.append(1)
+        if len(times) == int(die_reading):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return answers(reader, *arguments, **named)
+
+    Reader.answers = answer
     measured = evaluated_group.query_values
 
     def measure(rankings, collection, queries, evaluation):
@@ -66,5 +87,8 @@ def main(checkpoint: str, sweep: str, runs: str, die_after: str, *specs: str) ->
 
     evaluated_group.query_values = measure
     evaluations = [from_json(EvaluationSpec, spec) for spec in specs]
+    store = open_store(sweep)
     wanted = {evaluation: score_similarities(None, evaluation) for evaluation in evaluations}
-    evaluate_all(Path(checkpoint), wanted, store=open_store(sweep), encoder=encoder)
+    if which == "missing":
+        wanted = {e: missing_evaluations(checkpoint_hash(Path(checkpoint)), None, e, store) for e in evaluations}
+    evaluate_all(Path(checkpoint), wanted, store=store, encoder=encoder)

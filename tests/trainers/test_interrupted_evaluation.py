@@ -1,19 +1,22 @@
 """An evaluation that is killed goes on where it was: the same rows, run files and kept embeddings, to the last bit."""
 
+import json
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tiny_readers import save_t5
 
-from results.layout import LAST_EMBEDDINGS, embedding_rows, norm_rows, unfinished_prefix
+from results.layout import LAST_EMBEDDINGS, embedding_rows, norm_rows, per_query_rows, unfinished_prefix
 from results.rows import read_rows
 from results.store import LostLockError, open_store
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.identity import encoding_id, evaluation_id
 from search_spaces.scoring import score_similarities
-from search_spaces.specs import DataSpec, EvaluationSpec
+from search_spaces.specs import DataSpec, EvaluationSpec, RagSpec, ReaderSpec, WeightsSpec
 from tests.trainers.interrupted import SHARD, evaluate_in_process
 from trainers import data_sets
 from trainers.data_sets.collection import document_text
@@ -23,6 +26,7 @@ from trainers.evaluation import corpus_pass
 from trainers.evaluation.evaluate import evaluate, evaluate_all
 from trainers.evaluation.evaluations import missing_evaluations
 from trainers.evaluation.kept_embeddings import kept_parts
+from trainers.evaluation.reader_weights import reader_hash
 from trainers.evaluation.snapshots import StoredSnapshots, StreamState
 from trainers.init_regimes import start_encoder
 from trainers.search import search
@@ -84,6 +88,74 @@ def test_a_killed_evaluation_continues_and_gives_the_same_files(evaluations, che
     assert files(tmp_path / "runs after") == files(tmp_path / "runs")
     assert len(files(tmp_path / "runs")) == 6
     assert store.list("unfinished") == []
+
+
+@pytest.fixture(scope="module")
+def questions(evaluations, tmp_path_factory) -> list[EvaluationSpec]:
+    """The two collections; the second one's queries have answers, which a reader is to give."""
+    reader = tmp_path_factory.mktemp("reader")
+    save_t5(reader)
+    folder = Path(evaluations[1].data.entry.source.removeprefix("path:"))
+    asked = shutil.copytree(folder, tmp_path_factory.mktemp("asked") / "second")
+    lines = [json.loads(line) for line in (asked / "queries.jsonl").read_text().splitlines()]
+    (asked / "queries.jsonl").write_text(
+        "".join(json.dumps(line | {"metadata": {"answers": ["mail"]}}) + "\n" for line in lines)
+    )
+    weights = WeightsSpec(source=f"path:{reader}")
+    rag = RagSpec(
+        reader=ReaderSpec(weights=replace(weights, content_hash=reader_hash(weights))),
+        num_passages=3,
+        prompt="Answer: {question} {passages}",
+        max_input_tokens=200,
+        max_new_tokens=4,
+    )
+    entry = DataSet(name="second", source=f"path:{asked}")
+    data = DataSpec(entry=entry, split="test", content_hash=data_sets.fingerprint(entry, "test").content_hash)
+    return [evaluations[0], EvaluationSpec(data=data, score_similarities="all", keep_embeddings=True, rag=rag)]
+
+
+@pytest.mark.slow
+def test_a_kill_while_the_reader_answers_costs_no_encoding(questions, checkpoint, tmp_path) -> None:
+    code, num_texts = evaluate_in_process(checkpoint, questions, tmp_path / "whole", tmp_path / "runs")
+    assert (code, num_texts) == (0, 120 + 5 + 5)
+    code, _ = evaluate_in_process(checkpoint, questions, tmp_path / "killed", tmp_path / "x", die_reading=2)
+    assert code == -signal.SIGKILL
+    store, key = open_store(str(tmp_path / "killed")), checkpoint_hash(checkpoint)
+    answered = store.list("answers")
+    assert answered  # those under the first ranking; and the others are missing
+    similarities = score_similarities(None, questions[1])
+    missing = [missing_evaluations(key, None, evaluation, store) for evaluation in questions]
+    assert missing[0] == []
+    assert 0 < len(missing[1]) < len(similarities)
+    # Fewer similarities than the pass searched under: what it found under all of them serves.
+    code, after = evaluate_in_process(
+        checkpoint, questions[1:], tmp_path / "killed", tmp_path / "runs after", only_missing=True
+    )
+    assert (code, after) == (0, 0)
+    assert files(tmp_path / "killed") == files(tmp_path / "whole")
+    assert len(store.list("answers")) == len(similarities)
+    assert store.list("unfinished") == []
+
+
+@pytest.mark.slow
+def test_a_pass_goes_on_for_fewer_similarities(evaluations, checkpoint, tmp_path) -> None:
+    plain = [replace(evaluation, keep_embeddings=False) for evaluation in evaluations]
+    code, _ = evaluate_in_process(checkpoint, plain, tmp_path / "whole", tmp_path / "runs")
+    assert code == 0
+    code, before = evaluate_in_process(checkpoint, plain, tmp_path / "killed", tmp_path / "x", die_after=75)
+    assert (code, before) == (-signal.SIGKILL, 10 + 4 * SHARD)
+    store, key = open_store(str(tmp_path / "killed")), checkpoint_hash(checkpoint)
+    for evaluation in plain:  # rows that are there already, as after an evaluation under 'own'
+        rows = per_query_rows(evaluation_id(key, evaluation, score_similarities(None, evaluation)[0]))
+        norms = norm_rows(encoding_id(key, evaluation))
+        for name in (rows, norms):
+            store.write(name, (tmp_path / "whole" / name).read_bytes())
+    assert len(missing_evaluations(key, None, plain[0], store)) == len(score_similarities(None, plain[0])) - 1
+    code, after = evaluate_in_process(
+        checkpoint, plain, tmp_path / "killed", tmp_path / "runs after", only_missing=True
+    )
+    assert (code, after) == (0, 10 + 120 - 4 * SHARD)
+    assert files(tmp_path / "killed") == files(tmp_path / "whole")
 
 
 @pytest.mark.slow
@@ -163,18 +235,19 @@ def test_snapshots_come_back_as_they_were_and_cost_little(tmp_path) -> None:
     keys = {0.46000000834465027: np.arange(6).reshape(2, 3) << 40, 1.0: np.full((2, 3), np.iinfo(np.int64).max)}
     state = StreamState(keys=keys, norm_D=np.array([1.5, 0.1], dtype=np.float32))
     snapshots = StoredSnapshots(store, "unfinished/x.npz", every_s=0)
-    assert snapshots.last() is None
-    snapshots.offer(3, lambda: [state, state])
-    found = snapshots.last()
+    assert snapshots.last([[1.0], [1.0]]) is None
+    snapshots.offer({7, 0, 1}, lambda: [state, state])
+    assert snapshots.last([[1.0], [0.0]]) is None  # rankings under this gamma_d are not known
+    found = snapshots.last([[1.0], list(keys)])
     assert found is not None
-    assert found[0] == 3
-    for other in found[1]:
+    assert found.shards == [0, 1, 7]
+    for other in found.states:
         assert list(other.keys) == list(keys)
         for gamma_d, expected in keys.items():
             np.testing.assert_array_equal(other.keys[gamma_d], expected)
         np.testing.assert_array_equal(other.norm_D, state.norm_D)
         assert other.norm_D.dtype == np.float32
-    StoredSnapshots(store, "unfinished/y.npz").offer(1, lambda: [][0])  # too early: nobody asks for the state
+    StoredSnapshots(store, "unfinished/y.npz").offer([0], lambda: [][0])  # too early: nobody asks for the state
 
 
 def test_who_lost_the_lock_leaves_no_snapshot(tmp_path) -> None:
@@ -183,5 +256,5 @@ def test_who_lost_the_lock_leaves_no_snapshot(tmp_path) -> None:
 
     store = open_store(str(tmp_path))
     with pytest.raises(LostLockError):
-        StoredSnapshots(store, "unfinished/x.npz", verify=verify, every_s=0).offer(1, list)
+        StoredSnapshots(store, "unfinished/x.npz", verify=verify, every_s=0).offer([0], list)
     assert store.list("unfinished") == []

@@ -12,10 +12,11 @@ from trainers.data_sets import Collection
 from trainers.data_sets.collection import strings
 from trainers.encoders.encode import Progress
 from trainers.encoders.encoder import Encoder
-from trainers.evaluation.corpus_pass import Evaluated, Keep, Searched, search_corpora
+from trainers.evaluation.corpus_pass import search_corpora
 from trainers.evaluation.judged_queries import JudgedQueries
 from trainers.evaluation.measures import QueryValue, depth, per_query
 from trainers.evaluation.shared_texts import text_order
+from trainers.evaluation.stream import Evaluated, Keep, Searched
 from trainers.evaluation.text_hashes import corpus_hashes
 from trainers.search import Rankings
 

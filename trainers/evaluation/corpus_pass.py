@@ -4,54 +4,25 @@ Documents of a data set come in the order in which the pass meets their texts, w
 text twice and shares none. Searches depend on no order, so this is told to nobody: positions in rankings, and norms,
 are the corpus's own. Memory holds one shard of embeddings, and of each document some numbers.
 
-Shapes: S data sets, Q queries, D documents of a shard, N of a corpus, U different texts, K results, H embedding size.
+A shard's embeddings depend on its texts alone (and threads and device), and its search on its embeddings alone. So
+other processes may do some of the shards (`shard_queue.py`), in any order: the result is the same to the last bit.
+
+Shapes: S data sets, Q queries, D documents of a shard, U different texts, H embedding size.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from search_spaces.specs import Precision
 from trainers.encoders.encode import Progress, encode, encode_shards
 from trainers.encoders.encoder import Encoder
-from trainers.evaluation.judged_queries import JudgedQueries
-from trainers.evaluation.shared_texts import Indices, TextOrder
-from trainers.evaluation.snapshots import NOT_KEPT, Snapshots, StreamState
-from trainers.search import BLOCK_DOCUMENTS, MEMORY_BUDGET_BYTES, Rankings, Searcher, fastest_backend, tie_ranks
+from trainers.evaluation.shard_queue import Helping, ShardFound, ShardQueue, nobody_helps
+from trainers.evaluation.shared_texts import TextOrder
+from trainers.evaluation.snapshots import NOT_KEPT, Snapshots
+from trainers.evaluation.stream import Evaluated, FloatMatrix, Searched, Stream
+from trainers.search import BLOCK_DOCUMENTS, MEMORY_BUDGET_BYTES
 from trainers.search_budget import budget_of_each
-
-FloatMatrix = npt.NDArray[np.float32]
-_NORMS_AT_ONCE = 1024
-# Told of each shard of a corpus: its number, the positions of its documents [D], their raw embeddings [D, H] and norms.
-Keep = Callable[[int, Indices, FloatMatrix, FloatMatrix], None]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Searched:
-    """A data set of a pass: what is searched and asked, to which depth `k`, and under which document exponents.
-
-    `keep` is told of the embeddings while they go by, and an instructed encoder `instruction` of its queries.
-    """
-
-    corpus: pa.Table
-    queries: JudgedQueries
-    gammas_d: Sequence[float]
-    k: int
-    keep: Keep | None = None
-    instruction: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evaluated:
-    """What one encoding gave: the ranking under each gamma_d, raw queries, and the norms of all texts."""
-
-    rankings: Mapping[float, Rankings]
-    query_QH: FloatMatrix
-    query_norm_Q: FloatMatrix
-    document_norm_N: FloatMatrix
 
 
 def search_corpora(
@@ -64,6 +35,7 @@ def search_corpora(
     memory_budget_bytes: int | None = None,
     progress: Progress | None = None,
     skipped: Progress | None = None,
+    helping: Helping = nobody_helps,
 ) -> list[Evaluated]:
     """Encode the queries of each data set, and every different passage once; search while the shards go by.
 
@@ -77,27 +49,121 @@ def search_corpora(
             rankings; None lets each search have MEMORY_BUDGET_BYTES. It changes no bit of the result.
         progress: told how many more texts are encoded.
         skipped: told how many were before the snapshot was made.
+        helping: who else may take shards of the pass.
 
     Raises:
         ValueError: embeddings are not finite, or the budget is too small.
     """
-    budget = MEMORY_BUDGET_BYTES
-    if memory_budget_bytes is not None:
-        budget = budget_of_each(memory_budget_bytes, len(searched), encoder.hidden_size)
     query_SQH = [_encoded_queries(encoder, data_set, precision, progress) for data_set in searched]
-    device = next(encoder.parameters()).device.type
-    streams = [
-        _Stream(data_set, query_QH, text_N, device, budget)
-        for data_set, query_QH, text_N in zip(searched, query_SQH, order.text_SN, strict=True)
-    ]
-    first = _restored(streams, snapshots, len(order), skipped)
-    shards = _shards(order, searched, first)
-    encoded = encode_shards(encoder, shards, "document", precision=precision, progress=progress)
-    for number, vector_DH in enumerate(encoded, first):
-        for stream in streams:
-            stream.take(number, vector_DH)
-        snapshots.offer(number + 1, lambda: [stream.state() for stream in streams])
+    shards = Shards([data_set.corpus for data_set in searched], order, BLOCK_DOCUMENTS)
+    streams = _streams(encoder, searched, shards, query_SQH, memory_budget_bytes)
+    so_far = _Pass(streams, shards, progress)
+    so_far.go_on(snapshots, skipped)
+    queue = ShardQueue((n for n in range(len(shards)) if n not in so_far.done), shards.num_texts)
+    with helping(query_SQH, queue):
+        for number, vector_DH in _encoded(encoder, shards, queue, precision, progress):
+            for stream in streams:
+                stream.take(number, vector_DH)
+            so_far.done.add(number)
+            so_far.merge(queue.handed_in())
+            snapshots.offer(so_far.done, lambda: [stream.state() for stream in streams])
+    so_far.merge(queue.handed_in())
     return [stream.evaluated() for stream in streams]
+
+
+class Shards:
+    """The different texts of some corpora, in shards of `num_texts`, numbered from 0."""
+
+    def __init__(self, corpora: Sequence[pa.Table], order: TextOrder, num_texts: int) -> None:
+        self.order = order
+        self.num_texts = num_texts
+        self._corpora = corpora
+
+    def __len__(self) -> int:
+        return -(-len(self.order) // self.num_texts)
+
+    def __getitem__(self, number: int) -> list[str]:
+        """The texts of a shard."""
+        return self.order.texts(self._corpora, number * self.num_texts, (number + 1) * self.num_texts)
+
+    def size(self, number: int) -> int:
+        """How many texts a shard has: the last may have fewer."""
+        return min(self.num_texts, len(self.order) - number * self.num_texts)
+
+
+class ShardSearch:
+    """Single shards of a pass, for a process that helps another one with it.
+
+    It remembers the best of all that it has done, so that of a later shard it need not look at what cannot win.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        searched: Sequence[Searched],
+        shards: Shards,
+        query_SQH: Sequence[FloatMatrix],
+        *,
+        precision: Precision,
+        memory_budget_bytes: int | None,
+    ) -> None:
+        """Take what the pass takes, and the raw queries that it has encoded."""
+        self._encoder = encoder
+        self._shards = shards
+        self._precision = precision
+        self._streams = _streams(encoder, searched, shards, query_SQH, memory_budget_bytes)
+
+    def found(self, number: int) -> ShardFound:
+        """Encode and search a shard."""
+        vector_DH = encode(self._encoder, self._shards[number], "document", precision=self._precision)
+        for stream in self._streams:
+            stream.take(number, vector_DH)
+        return ShardFound(number=number, states=[stream.state_of(number) for stream in self._streams])
+
+
+class _Pass:
+    """Which shards are done, and what they gave."""
+
+    def __init__(self, streams: Sequence[Stream], shards: Shards, progress: Progress | None) -> None:
+        self.done: set[int] = set()
+        self._streams = streams
+        self._shards = shards
+        self._progress = progress
+
+    def go_on(self, snapshots: Snapshots, skipped: Progress | None) -> None:
+        """Bring the streams to where the last snapshot was made."""
+        found = snapshots.last([stream.gammas_d for stream in self._streams])
+        if found is None:
+            return
+        for stream, state in zip(self._streams, found.states, strict=True):
+            stream.merge(found.shards, state)
+        self.done.update(found.shards)
+        if skipped:
+            skipped(sum(map(self._shards.size, found.shards)))
+
+    def merge(self, handed_in: Sequence[ShardFound]) -> None:
+        """Take what helpers found."""
+        for found in handed_in:
+            for stream, state in zip(self._streams, found.states, strict=True):
+                stream.merge([found.number], state)
+            self.done.add(found.number)
+            if self._progress:
+                self._progress(self._shards.size(found.number))
+
+
+def _encoded(
+    encoder: Encoder, shards: Shards, queue: ShardQueue, precision: Precision, progress: Progress | None
+) -> Iterator[tuple[int, FloatMatrix]]:
+    """The shards that fall to this process, with their raw embeddings; the next may be read while one is encoded."""
+    numbers: list[int] = []
+
+    def texts() -> Iterator[list[str]]:
+        for number in queue.own():
+            numbers.append(number)
+            yield shards[number]
+
+    for vector_DH in encode_shards(encoder, texts(), "document", precision=precision, progress=progress):
+        yield numbers.pop(0), vector_DH
 
 
 def _encoded_queries(
@@ -107,94 +173,18 @@ def _encoded_queries(
         return encode(encoder, searched.queries.texts, "query", precision=precision, progress=progress)
 
 
-def norms(vectors: FloatMatrix) -> FloatMatrix:
-    """Euclidean lengths of raw vectors, float32, summed in float64."""
-    found = np.empty(len(vectors), dtype=np.float32)
-    for start in range(0, len(vectors), _NORMS_AT_ONCE):  # float64 copies of a whole shard would be six more of it
-        some = vectors[start : start + _NORMS_AT_ONCE].astype(np.float64)
-        found[start : start + len(some)] = np.linalg.norm(some, axis=1)
-    return found
-
-
-def _restored(streams: Sequence["_Stream"], snapshots: Snapshots, total: int, skipped: Progress | None) -> int:
-    """Bring the streams to where the last snapshot was made; the number of the next shard."""
-    found = snapshots.last()
-    if found is None:
-        return 0
-    num_shards, states = found
-    for stream, state in zip(streams, states, strict=True):
-        stream.restore(num_shards, state)
-    if skipped:
-        skipped(min(num_shards * BLOCK_DOCUMENTS, total))
-    return num_shards
-
-
-def _shards(order: TextOrder, searched: Sequence[Searched], first: int) -> Iterator[list[str]]:
-    corpora = [data_set.corpus for data_set in searched]
-    for start in range(first * BLOCK_DOCUMENTS, len(order), BLOCK_DOCUMENTS):
-        yield order.texts(corpora, start, start + BLOCK_DOCUMENTS)
-
-
-class _Stream:
-    """One data set's share of a pass: its documents in the order of their texts, its search, its norms."""
-
-    def __init__(self, searched: Searched, query_QH: FloatMatrix, text_N: Indices, device: str, budget: int) -> None:
-        self._searched = searched
-        self._query_QH = query_QH
-        self._position_N = np.argsort(text_N, kind="stable")
-        self._text_N = text_N[self._position_N]
-        place_N = np.empty_like(self._position_N)
-        place_N[self._position_N] = np.arange(len(place_N))
-        self._searcher = Searcher(
-            query_QH,
-            searched.k,
-            tie_rank_N=tie_ranks(searched.corpus["id"])[self._position_N],
-            gammas_d=searched.gammas_d,
-            excluded=[place_N[list(positions)].tolist() for positions in searched.queries.excluded],
-            memory_budget_bytes=budget,
-            backend=fastest_backend(device),
-        )
-        self._norms: list[FloatMatrix] = [np.empty(0, dtype=np.float32)]
-
-    def take(self, number: int, vector_DH: FloatMatrix) -> None:
-        """Search the documents that have the texts of a shard, of which these are the raw embeddings."""
-        some = self._of_shards(number, number + 1)
-        row_D = self._text_N[some] - number * BLOCK_DOCUMENTS
-        if not len(row_D):
-            return
-        if not np.array_equal(row_D, np.arange(len(vector_DH))):
-            vector_DH = vector_DH[row_D]
-        norm_D = norms(vector_DH)
-        self._searcher.add(vector_DH)
-        self._norms.append(norm_D)
-        if self._searched.keep:
-            self._searched.keep(number, self._position_N[some], vector_DH, norm_D)
-
-    def state(self) -> StreamState:
-        """All that a later process needs to go on from here."""
-        return StreamState(keys=self._searcher.best_keys(), norm_D=np.concatenate(self._norms))
-
-    def restore(self, num_shards: int, state: StreamState) -> None:
-        """Go on from the state after `num_shards` shards."""
-        self._searcher.restore(self._of_shards(0, num_shards).stop, state.keys)
-        self._norms = [state.norm_D]
-
-    def evaluated(self) -> Evaluated:
-        """The result, when all shards were taken."""
-        norm_N = np.empty(len(self._position_N), dtype=np.float32)
-        norm_N[self._position_N] = np.concatenate(self._norms)
-        return Evaluated(
-            rankings={gamma_d: self._in_corpus(found) for gamma_d, found in self._searcher.rankings().items()},
-            query_QH=self._query_QH,
-            query_norm_Q=norms(self._query_QH),
-            document_norm_N=norm_N,
-        )
-
-    def _of_shards(self, first: int, stop: int) -> slice:
-        low, high = np.searchsorted(self._text_N, [first * BLOCK_DOCUMENTS, stop * BLOCK_DOCUMENTS])
-        return slice(int(low), int(high))
-
-    def _in_corpus(self, found: Rankings) -> Rankings:
-        place_QK = found.document_QK
-        position_QK = self._position_N[place_QK.clip(min=0)] if len(self._position_N) else place_QK
-        return Rankings(document_QK=np.where(place_QK < 0, place_QK, position_QK), score_QK=found.score_QK)
+def _streams(
+    encoder: Encoder,
+    searched: Sequence[Searched],
+    shards: Shards,
+    query_SQH: Sequence[FloatMatrix],
+    memory_budget_bytes: int | None,
+) -> list[Stream]:
+    budget = MEMORY_BUDGET_BYTES
+    if memory_budget_bytes is not None:
+        budget = budget_of_each(memory_budget_bytes, len(searched), encoder.hidden_size)
+    device = next(encoder.parameters()).device.type
+    return [
+        Stream(data_set, query_QH, text_N, shard_texts=shards.num_texts, device=device, memory_budget_bytes=budget)
+        for data_set, query_QH, text_N in zip(searched, query_SQH, shards.order.text_SN, strict=True)
+    ]

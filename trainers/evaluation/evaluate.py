@@ -4,7 +4,7 @@ Data sets that share passages share a pass over them (`corpus_pass.py`); a data 
 `evaluate_sts.py`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from results.layout import unfinished_prefix
@@ -13,9 +13,12 @@ from search_spaces.specs import EvaluationSpec, SimilaritySpec
 from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint
 from trainers.encoders.encoder import Encoder
 from trainers.evaluation.evaluate_sts import evaluate_sts
-from trainers.evaluation.evaluated_group import EvaluatedGroup, Wanted
+from trainers.evaluation.evaluated_group import EvaluatedGroup
+from trainers.evaluation.evaluations import Wanted, lacks_only_answers
+from trainers.evaluation.found_documents import Positions, kept_found
 from trainers.evaluation.judged_queries import load_evaluated
 from trainers.evaluation.reader import Readers
+from trainers.evaluation.shard_queue import NOBODY, Helpers
 from trainers.evaluation.shared_texts import sharing_groups
 from trainers.evaluation.text_hashes import stored_corpus_hashes
 
@@ -41,6 +44,7 @@ def evaluate_all(
     encoder: Encoder | None = None,
     verify: Callable[[], None] = lambda: None,
     say: Callable[[str], None] = lambda _: None,
+    helpers: Helpers = NOBODY,
 ) -> None:
     """Encode data sets with the checkpoint in `folder`; write norms, then the rows of each score similarity.
 
@@ -55,6 +59,7 @@ def evaluate_all(
         encoder: the checkpoint's encoder where the caller has it loaded, on the device that is to encode.
         verify: called before each write; raises LostLockError where nothing may be written any more.
         say: told in words what is evaluated, and now and then how far that is.
+        helpers: who else may encode and search shards of the passages.
 
     Raises:
         InputError: a data set or the checkpoint cannot be read.
@@ -65,17 +70,35 @@ def evaluate_all(
         return
     encoder = encoder or load_checkpoint(folder).encoder
     readers = Readers(next(encoder.parameters()).device.type)
-    for group in _groups(list(wanted)):
-        some = {evaluation: wanted[evaluation] for evaluation in group}
+    checkpoint = checkpoint_hash(folder)
+
+    def evaluated(some: Wanted) -> EvaluatedGroup:
+        return EvaluatedGroup(checkpoint, some, store=store, verify=verify, readers=readers, helpers=helpers)
+
+    left = dict(wanted)
+    for evaluation, document_QK in _to_answer_alone(checkpoint, wanted, store):
+        evaluated({evaluation: left.pop(evaluation)}).answer(evaluation, document_QK, say)
+    for group in _groups(list(left)):
+        some = {evaluation: left[evaluation] for evaluation in group}
         name = f"evaluating {', '.join(evaluation.data.name for evaluation in group)}"
         say(name)
         if group[0].data.entry.is_scored:
             evaluate_sts(folder, group[0], some[group[0]], store=store, encoder=encoder, verify=verify)
         else:
-            done = EvaluatedGroup(checkpoint_hash(folder), some, store=store, verify=verify, readers=readers)
-            done.run(encoder, name, say)
+            evaluated(some).run(encoder, name, say)
     verify()
     store.delete(unfinished_prefix(checkpoint_hash(folder)))
+
+
+def _to_answer_alone(
+    checkpoint: str, wanted: Wanted, store: Store
+) -> Iterator[tuple[EvaluationSpec, Mapping[float, Positions]]]:
+    """The data sets of which answers alone are missing, with what was found in them by a pass that died since."""
+    for evaluation, similarities in wanted.items():
+        if lacks_only_answers(checkpoint, similarities, evaluation, store):
+            found = kept_found(store, checkpoint, evaluation, [similarity.gamma_d for similarity in similarities])
+            if found is not None:
+                yield evaluation, found
 
 
 def _groups(evaluations: Sequence[EvaluationSpec]) -> list[list[EvaluationSpec]]:

@@ -24,10 +24,10 @@ from search_spaces.specs import EvaluationSpec, SimilaritySpec
 from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint
 from trainers.encoders.encode import Progress, encode
 from trainers.encoders.encoder import Encoder, Side
-from trainers.evaluation.corpus_pass import norms
 from trainers.evaluation.evaluation_rows import norm_columns, sts_columns
 from trainers.evaluation.judged_queries import load_evaluated
 from trainers.evaluation.kept_embeddings import keep_part
+from trainers.evaluation.stream import norms
 from trainers.provenance import provenance
 from trainers.similarity import pair_scores
 from trainers.training.sts_pairs import SIDE, ScoredPairs, scored_pairs

@@ -16,38 +16,48 @@ from results.layout import LAST_EMBEDDINGS, embeddings_prefix, norm_rows, per_qu
 from results.rows import write_rows
 from results.store import Store
 from search_spaces.identity import encoding_id, evaluation_id
-from search_spaces.specs import EvaluationSpec, SimilaritySpec
+from search_spaces.specs import EvaluationSpec, Precision, SimilaritySpec
 from trainers.encoders.encoder import Encoder, Side
 from trainers.evaluation.collection_search import query_values, searched_collection
-from trainers.evaluation.corpus_pass import Evaluated, FloatMatrix, Searched, search_corpora
+from trainers.evaluation.corpus_pass import Shards, ShardSearch, search_corpora
 from trainers.evaluation.encoding_meter import EncodingMeter
 from trainers.evaluation.evaluation_rows import norm_columns, per_query_columns
+from trainers.evaluation.evaluations import Wanted
+from trainers.evaluation.found_documents import Positions, keep_found
 from trainers.evaluation.judged_queries import load_evaluated, split_queries
 from trainers.evaluation.kept_embeddings import keep_part
-from trainers.evaluation.measures import QueryValue
+from trainers.evaluation.measures import QueryValue, depth
 from trainers.evaluation.qa import Answering, answer_missing
 from trainers.evaluation.reader import Readers
 from trainers.evaluation.run_files import packed_run
-from trainers.evaluation.shared_texts import Indices, text_order
+from trainers.evaluation.shard_queue import NOBODY, Helpers
+from trainers.evaluation.shared_texts import Indices, TextOrder, text_order
 from trainers.evaluation.snapshots import StoredSnapshots
+from trainers.evaluation.stream import Evaluated, FloatMatrix, Searched
 from trainers.evaluation.text_hashes import stored_corpus_hashes
 from trainers.provenance import provenance
 from trainers.search import BLOCK_DOCUMENTS
-
-Wanted = Mapping[EvaluationSpec, Sequence[SimilaritySpec]]
 
 
 class EvaluatedGroup:
     """Data sets that share a pass: what it needs, and the rows that come of it."""
 
     def __init__(
-        self, checkpoint: str, wanted: Wanted, *, store: Store, verify: Callable[[], None], readers: Readers
+        self,
+        checkpoint: str,
+        wanted: Wanted,
+        *,
+        store: Store,
+        verify: Callable[[], None],
+        readers: Readers,
+        helpers: Helpers = NOBODY,
     ) -> None:
         self._checkpoint = checkpoint
         self._wanted = wanted
         self._store = store
         self._verify = verify
         self._readers = readers
+        self._helpers = helpers
         self._collections = {evaluation: load_evaluated(evaluation) for evaluation in wanted}
         self._queries = {
             e: split_queries(collection, e.data.split, e.data.entry.exclusion)
@@ -56,29 +66,60 @@ class EvaluatedGroup:
 
     def run(self, encoder: Encoder, name: str, say: Callable[[str], None]) -> None:
         """Encode, search, measure, write."""
-        order = text_order(
-            [stored_corpus_hashes(e.data.entry, collection.corpus) for e, collection in self._collections.items()]
-        )
+        order = self._order()
         num_queries = sum(len(queries.ids) for queries in self._queries.values())
         snapshots = StoredSnapshots(self._store, self._snapshot_key(), verify=self._verify)
-        if snapshots.last() is None:
+        searched = [self._searched(evaluation) for evaluation in self._wanted]
+        if snapshots.last([data_set.gammas_d for data_set in searched]) is None:
             self._forget_embeddings()
         meter = EncodingMeter(name, len(order) + num_queries, say)
         found = search_corpora(
             encoder,
-            [self._searched(evaluation) for evaluation in self._wanted],
+            searched,
             order,
-            precision=next(iter(self._wanted)).precision,
+            precision=self._precision,
             snapshots=snapshots,
-            memory_budget_bytes=next(iter(self._wanted)).memory_budget_bytes,
+            memory_budget_bytes=self._memory_budget_bytes,
             progress=meter,
             skipped=meter.skip,
+            helping=partial(self._helpers.helping, self._wanted),
         )
         values = [self._values(evaluation, of) for evaluation, of in zip(self._wanted, found, strict=True)]
+        documents = [{g: rankings.document_QK for g, rankings in of.rankings.items()} for of in found]
+        for evaluation, document_QK in zip(self._wanted, documents, strict=True):
+            if evaluation.rag:
+                self._verify()
+                keep_found(self._store, self._checkpoint, evaluation, document_QK)
         for evaluation, of, by_gamma_d in zip(self._wanted, found, values, strict=True):
             self._write(evaluation, of, by_gamma_d)
-        for evaluation, of in zip(self._wanted, found, strict=True):
-            self._answer(evaluation, of, say)
+        for evaluation, document_QK in zip(self._wanted, documents, strict=True):
+            self.answer(evaluation, document_QK, say)
+
+    def shard_search(self, encoder: Encoder, query_SQH: Sequence[FloatMatrix], shard_texts: int) -> ShardSearch:
+        """What a helper of another process's `run` does."""
+        searched = [self._searched(evaluation) for evaluation in self._wanted]
+        shards = Shards([data_set.corpus for data_set in searched], self._order(), shard_texts)
+        return ShardSearch(
+            encoder,
+            searched,
+            shards,
+            query_SQH,
+            precision=self._precision,
+            memory_budget_bytes=self._memory_budget_bytes,
+        )
+
+    @property
+    def _precision(self) -> Precision:
+        return next(iter(self._wanted)).precision
+
+    @property
+    def _memory_budget_bytes(self) -> int | None:
+        return next(iter(self._wanted)).memory_budget_bytes
+
+    def _order(self) -> TextOrder:
+        return text_order(
+            [stored_corpus_hashes(e.data.entry, collection.corpus) for e, collection in self._collections.items()]
+        )
 
     def _searched(self, evaluation: EvaluationSpec) -> Searched:
         gammas_d = list(dict.fromkeys(similarity.gamma_d for similarity in self._wanted[evaluation]))
@@ -86,13 +127,13 @@ class EvaluatedGroup:
         return searched_collection(evaluation, self._collections[evaluation], self._queries[evaluation], gammas_d, keep)
 
     def _snapshot_key(self) -> str:
-        """It names all that a snapshot depends on."""
-        ids = [
-            evaluation_id(self._checkpoint, evaluation, similarity)
-            for evaluation, similarities in self._wanted.items()
-            for similarity in similarities
-        ]
-        digest = hashlib.sha256(" ".join([*ids, str(BLOCK_DOCUMENTS)]).encode()).hexdigest()[:16]
+        """It names all that a snapshot depends on but the gamma_d, which differ with the rows that are missing."""
+        parts = [str(BLOCK_DOCUMENTS)]
+        for evaluation in self._wanted:
+            entry = evaluation.data.entry
+            kept = str(evaluation.keep_embeddings)  # or a pass that kept none would be taken for one that did
+            parts += [encoding_id(self._checkpoint, evaluation), entry.exclusion, str(depth(entry.measures)), kept]
+        digest = hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
         return f"{unfinished_prefix(self._checkpoint)}/{digest}.npz"
 
     def _values(self, evaluation: EvaluationSpec, found: Evaluated) -> Mapping[float, list[QueryValue]]:
@@ -143,12 +184,14 @@ class EvaluatedGroup:
         self._verify()
         self._store.write(run_file(key), packed)
 
-    def _answer(self, evaluation: EvaluationSpec, found: Evaluated, say: Callable[[str], None]) -> None:
-        """Let the questions be answered from what was found, where that is asked for."""
+    def answer(
+        self, evaluation: EvaluationSpec, document_QK: Mapping[float, Positions], say: Callable[[str], None]
+    ) -> None:
+        """Let the questions be answered from what was found under each gamma_d, where that is asked for."""
         answer_missing(
             self._checkpoint,
             evaluation,
-            {s: found.rankings[s.gamma_d].document_QK for s in self._wanted[evaluation]},
+            {s: document_QK[s.gamma_d] for s in self._wanted[evaluation]},
             self._collections[evaluation],
             self._queries[evaluation],
             Answering(store=self._store, readers=self._readers, verify=self._verify, say=say),

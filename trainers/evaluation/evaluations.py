@@ -1,10 +1,15 @@
 """Which evaluations the store lacks of a checkpoint. Imports no torch: planning uses it."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
 from results.layout import LAST_EMBEDDINGS, answer_rows, embedding_rows, norm_rows, run_file, scored_rows
 from results.store import Store
 from search_spaces.identity import answers_id, encoding_id, evaluation_id
 from search_spaces.scoring import score_similarities
 from search_spaces.specs import EvaluationSpec, SimilaritySpec
+
+Wanted = Mapping[EvaluationSpec, Sequence[SimilaritySpec]]
 
 
 def missing_evaluations(
@@ -15,11 +20,19 @@ def missing_evaluations(
     All of them where it is to be encoded again: where norms are lacking, or embeddings that are to be kept.
     """
     wanted = score_similarities(similarity, evaluation)
-    encoding = encoding_id(checkpoint_hash, evaluation)
-    lacks_embeddings = evaluation.keep_embeddings and not store.exists(embedding_rows(encoding, LAST_EMBEDDINGS))
-    if lacks_embeddings or not store.exists(norm_rows(encoding)):
+    if _lacks_encoding(checkpoint_hash, evaluation, store):
         return list(wanted)
     return [s for s in wanted if _lacks_rows(checkpoint_hash, s, evaluation, store)]
+
+
+def lacks_only_answers(
+    checkpoint_hash: str, similarities: Sequence[SimilaritySpec], evaluation: EvaluationSpec, store: Store
+) -> bool:
+    """Whether all that is missing under these score similarities is what a reader answers."""
+    if evaluation.rag is None or _lacks_encoding(checkpoint_hash, evaluation, store):
+        return False
+    measured = replace(evaluation, rag=None)
+    return not any(_lacks_rows(checkpoint_hash, similarity, measured, store) for similarity in similarities)
 
 
 def lacks_answers(checkpoint_hash: str, similarity: SimilaritySpec, evaluation: EvaluationSpec, store: Store) -> bool:
@@ -36,3 +49,9 @@ def _lacks_rows(checkpoint_hash: str, similarity: SimilaritySpec, evaluation: Ev
     return not store.exists(scored_rows(evaluation, key)) or lacks_answers(
         checkpoint_hash, similarity, evaluation, store
     )
+
+
+def _lacks_encoding(checkpoint_hash: str, evaluation: EvaluationSpec, store: Store) -> bool:
+    encoding = encoding_id(checkpoint_hash, evaluation)
+    lacks_embeddings = evaluation.keep_embeddings and not store.exists(embedding_rows(encoding, LAST_EMBEDDINGS))
+    return lacks_embeddings or not store.exists(norm_rows(encoding))

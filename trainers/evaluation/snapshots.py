@@ -2,13 +2,13 @@
 
 That is a few numbers for each query and each document, where the embeddings of a corpus may fill a disk.
 
-Shapes: D documents so far, Q queries, K results.
+Shapes: D documents of some shards, Q queries, K results.
 """
 
 import io
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,27 +23,38 @@ _MOST_OF_THE_TIME = 0.02  # that writing may take
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StreamState:
-    """Of one data set: the best rank keys under each gamma_d, int64 [Q, K], and norms in the order of the pass."""
+    """Of one data set, after some shards: the best rank keys under each gamma_d, int64 [Q, at most K], and norms.
+
+    Norms are those of the shards' documents, in the order of the pass.
+    """
 
     keys: Mapping[float, npt.NDArray[np.int64]]
     norm_D: npt.NDArray[np.float32]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Snapshot:
+    """After which shards, ascending, and the state of each data set after them."""
+
+    shards: Sequence[int]
+    states: Sequence[StreamState]
+
+
 class Snapshots(Protocol):
     """Where a pass leaves its state, and finds that of its predecessor."""
 
-    def last(self) -> tuple[int, Sequence[StreamState]] | None:
-        """How many shards were done, and the state of each data set after them; None where nothing is kept."""
+    def last(self, gammas_d: Sequence[Collection[float]]) -> Snapshot | None:
+        """The state that was left; None where nothing is kept that knows each data set's best under these gamma_d."""
 
-    def offer(self, num_shards: int, states: Callable[[], Sequence[StreamState]]) -> None:
-        """So many shards are done; `states` is called where that is to be kept."""
+    def offer(self, shards: Collection[int], states: Callable[[], Sequence[StreamState]]) -> None:
+        """These shards are done; `states` is called where that is to be kept."""
 
 
 class _NotKept:
-    def last(self) -> None:
+    def last(self, gammas_d: Sequence[Collection[float]]) -> None:
         """Nothing is."""
 
-    def offer(self, num_shards: int, states: Callable[[], Sequence[StreamState]]) -> None:
+    def offer(self, shards: Collection[int], states: Callable[[], Sequence[StreamState]]) -> None:
         """It is not kept."""
 
 
@@ -51,7 +62,7 @@ NOT_KEPT: Snapshots = _NotKept()
 
 
 class StoredSnapshots:
-    """The newest state in the sweep folder, under a key that names all that decides it."""
+    """The newest state in the sweep folder, under a key that names all that decides it but the gamma_d."""
 
     def __init__(
         self, store: Store, key: str, *, verify: Callable[[], None] = lambda: None, every_s: float | None = None
@@ -63,36 +74,38 @@ class StoredSnapshots:
         self._wait_s = self._every_s = EVERY_S if every_s is None else every_s
         self._written = time.monotonic()
 
-    def last(self) -> tuple[int, Sequence[StreamState]] | None:
-        """The state that was written last."""
+    def last(self, gammas_d: Sequence[Collection[float]]) -> Snapshot | None:
+        """The state that was written last, if it knows each data set's best under these gamma_d, and maybe more."""
         if not self._store.exists(self._key):
             return None
-        return _read(self._store.read(self._key))
+        found = _read(self._store.read(self._key))
+        known = all(set(some) <= set(state.keys) for some, state in zip(gammas_d, found.states, strict=True))
+        return found if known else None
 
-    def offer(self, num_shards: int, states: Callable[[], Sequence[StreamState]]) -> None:
+    def offer(self, shards: Collection[int], states: Callable[[], Sequence[StreamState]]) -> None:
         """Write the state if it is time."""
         start = time.monotonic()
         if start - self._written < self._wait_s:
             return
         self._verify()
-        self._store.write(self._key, _bytes(num_shards, states()))
+        self._store.write(self._key, _bytes(Snapshot(shards=sorted(shards), states=states())))
         self._written = time.monotonic()
         self._wait_s = max(self._every_s, (self._written - start) / _MOST_OF_THE_TIME)
 
 
-def _bytes(num_shards: int, states: Sequence[StreamState]) -> bytes:
+def _bytes(snapshot: Snapshot) -> bytes:
     arrays: dict[str, npt.NDArray[np.int64] | npt.NDArray[np.float32]] = {}
-    for number, state in enumerate(states):
+    for number, state in enumerate(snapshot.states):
         arrays[f"norm {number}"] = state.norm_D
         for place, keys in enumerate(state.keys.values()):
             arrays[f"keys {number} {place}"] = keys
-    record = {"num_shards": num_shards, "gammas_d": [list(state.keys) for state in states]}
+    record = {"shards": list(snapshot.shards), "gammas_d": [list(state.keys) for state in snapshot.states]}
     buffer = io.BytesIO()
     np.savez(buffer, record=np.array(json.dumps(record)), **arrays)  # type: ignore[arg-type]
     return buffer.getvalue()
 
 
-def _read(data: bytes) -> tuple[int, Sequence[StreamState]]:
+def _read(data: bytes) -> Snapshot:
     with np.load(io.BytesIO(data)) as arrays:
         record = json.loads(str(arrays["record"]))
         states = [
@@ -102,4 +115,4 @@ def _read(data: bytes) -> tuple[int, Sequence[StreamState]]:
             )
             for number, gammas_d in enumerate(record["gammas_d"])
         ]
-    return record["num_shards"], states
+    return Snapshot(shards=record["shards"], states=states)

@@ -110,22 +110,38 @@ class Searcher:
         return {gamma_d: self._ranked(top.keys()) for gamma_d, top in self._tops.items()}
 
     def best_keys(self) -> Mapping[float, Keys]:
-        """The rank keys so far under each gamma_d, int64 [Q, K]: with `restore`, a search goes on where it was left."""
+        """The rank keys so far under each gamma_d, int64 [Q, K]: what another search for the same may `merge`."""
         return {gamma_d: top.keys() for gamma_d, top in self._tops.items()}
 
-    def restore(self, num_added: int, keys: Mapping[float, Keys]) -> None:
-        """Go on from the keys that `best_keys` gave after the first `num_added` documents of the same search.
+    def best_keys_of(self, documents: slice) -> Mapping[float, Keys]:
+        """Those of `best_keys` that are some documents' own, int64 [Q, at most K]."""
+        is_one_N = np.zeros(len(self._tie_rank_N) + 1, dtype=bool)  # the last is for where there is no document
+        is_one_N[self._tie_rank_N[documents]] = True
+        return {
+            gamma_d: _narrowed(np.where(is_one_N[tie_ranks_of(key_QK)], key_QK, NO_KEY))
+            for gamma_d, key_QK in self.best_keys().items()
+        }
+
+    def merge(self, documents: Sequence[slice], keys: Mapping[float, Keys]) -> None:
+        """Take what another search for the same found best in some documents, in place of adding them.
+
+        Args:
+            documents: where they stand in the corpus.
+            keys: for each gamma_d at least the keys among them that the best of the whole corpus can hold, [Q, any].
 
         Raises:
-            ValueError: documents were added already.
+            ValueError: some of the documents were added or merged before.
         """
-        if self._num_added:
-            raise ValueError(f"{self._num_added} documents were added already; only a new search can be restored")
+        for some in documents:
+            if self._added_N[some].any():
+                raise ValueError(
+                    f"documents {some.start} to {some.stop - 1} are merged, some of them were added before"
+                )
+            self._added_N[some] = True
+            self._num_added += some.stop - some.start
         for gamma_d, top in self._tops.items():
             row_P, place_P = np.nonzero(keys[gamma_d] != NO_KEY)
             top.add(row_P, keys[gamma_d][row_P, place_P])
-        self._added_N[:num_added] = True
-        self._num_added = num_added
 
     def _ranked(self, key_QK: Keys) -> Rankings:
         document_QK = positions_of(tie_ranks_of(key_QK), self._tie_rank_N)
@@ -222,3 +238,9 @@ def search(
 def _padded_length(tile: Tensor) -> int:
     """The length of a tile in whole pieces."""
     return len(tile) + -len(tile) % PIECE
+
+
+def _narrowed(key_QK: Keys) -> Keys:
+    """The keys of each row, sorted, without the columns in which no row has any."""
+    key_QK.sort(axis=1)
+    return key_QK[:, : int((key_QK != NO_KEY).sum(axis=1).max(initial=0))].copy()

@@ -1,0 +1,69 @@
+"""What a process does that helps a trial to evaluate: load the same checkpoint and data sets, then single shards.
+
+Embeddings are equal to the last bit only on equal hardware and threads, so other hardware is no help.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from results.layout import checkpoint_prefix
+from results.store import Store
+from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint
+from trainers.evaluation.corpus_pass import ShardSearch
+from trainers.evaluation.evaluated_group import EvaluatedGroup
+from trainers.evaluation.evaluations import Wanted
+from trainers.evaluation.reader import Readers
+from trainers.evaluation.stream import FloatMatrix
+from trainers.provenance import provenance
+from trainers.threads import set_threads
+
+Device = Literal["cpu", "gpu"]
+
+
+class OtherHardwareError(RuntimeError):
+    """This process would give embeddings that differ from the trial's in the last bits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Helped:
+    """The trial that is helped, and what it encodes on."""
+
+    trial_id: str
+    device: Device
+    threads: int
+    hardware: str
+
+
+def hardware(device: Device) -> str:
+    """What computes in this process, as far as it decides the last bits."""
+    import torch
+
+    if device == "gpu":
+        return torch.cuda.get_device_name()
+    return f"{provenance().cpu_model}, {torch.backends.cpu.get_cpu_capability()}"
+
+
+def open_shard_search(
+    helped: Helped,
+    wanted: Wanted,
+    query_SQH: Sequence[FloatMatrix],
+    *,
+    shard_texts: int,
+    store: Store,
+    verify: Callable[[], None],
+) -> ShardSearch:
+    """Make ready to do shards, of so many texts, of the pass over the data sets of `wanted`, whose queries these are.
+
+    Raises:
+        OtherHardwareError: the trial encodes on another kind.
+        Exception: whatever keeps a checkpoint or a data set from being loaded.
+    """
+    set_threads(helped.threads)
+    if (found := hardware(helped.device)) != helped.hardware:
+        raise OtherHardwareError(f"the trial encodes on {helped.hardware}, this is {found}")
+    device = "cuda" if helped.device == "gpu" else "cpu"
+    with store.get_folder(checkpoint_prefix(helped.trial_id)) as folder:
+        encoder = load_checkpoint(folder).encoder.to(device)
+        group = EvaluatedGroup(checkpoint_hash(folder), wanted, store=store, verify=verify, readers=Readers(device))
+    return group.shard_search(encoder, query_SQH, shard_texts)
