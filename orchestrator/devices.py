@@ -1,5 +1,8 @@
 """A trial on several devices: one process for each, which Ray Train places together, and their way back to Tune.
 
+They train. Then they end and give all devices back, and one process, placed in the same way, evaluates: the other
+devices are for whoever waits, or else for helpers of that evaluation (`orchestrator.spare_workers`).
+
 Who holds what, so that nothing waits for ever: whoever holds CPUs or GPUs has all that it will need. A probe, and a
 trial in one process, is started when its own are free. A trial in several holds none in Tune; its processes get theirs
 all at once, as one placement group, or wait for them with none in hand. `groups_at_once` keeps Tune from starting more
@@ -26,9 +29,10 @@ from ray.util.queue import Empty, Queue
 from orchestrator.events import Ended
 from orchestrator.worker import join_placed_trial, record_end, run_placed_trial
 from results.layout import Status
-from results.store import LostLockError
+from results.store import LostLockError, open_store
 from search_spaces.schema import ResourcesBlock
 from trainers.training.processes import LostPeerError
+from trainers.trial import has_training_left, planned_trial
 
 Message = dict[str, Any]
 Send = Callable[[Message], None]
@@ -117,9 +121,18 @@ def run_group(config: Mapping[str, Any], send: Send) -> None:
         LostProcessError: a process died. The message says which and why.
     """
     os.environ.update(_TRAIN_SETTINGS)
-    queue = Queue(actor_options={"num_cpus": 0})
-    fitting = _Fitting(_trainer(config, queue))
+    store = open_store(config["store_uri"])
     once = _OneEnd(send)
+    is_trained_here = has_training_left(planned_trial(config["trial_id"], store), store)
+    if is_trained_here:
+        _run_processes({**config, "part": "training"}, config["resources"].devices, once)
+    if once.status is None:
+        _run_processes({**config, "part": "evaluation" if is_trained_here else "whole"}, 1, once)
+
+
+def _run_processes(config: Mapping[str, Any], num_processes: int, once: "_OneEnd") -> None:
+    queue = Queue(actor_options={"num_cpus": 0})
+    fitting = _Fitting(_trainer(config, queue, num_processes))
     while not fitting.is_over:
         _pass_on(queue, once, wait_s=_POLL_S)
     while not queue.empty():
@@ -130,19 +143,19 @@ def run_group(config: Mapping[str, Any], send: Send) -> None:
         record_end(config, once.status)
 
 
-def _trainer(config: Mapping[str, Any], queue: Queue) -> TorchTrainer:
+def _trainer(config: Mapping[str, Any], queue: Queue, num_processes: int) -> TorchTrainer:
     resources: ResourcesBlock = config["resources"]
     return TorchTrainer(
         _run_process,
         train_loop_config={**config, "queue": queue},
         scaling_config=ScalingConfig(
-            num_workers=resources.devices,
+            num_workers=num_processes,
             use_gpu=bool(resources.gpus),
             resources_per_worker={"CPU": resources.cpus, **({"GPU": resources.gpus} if resources.gpus else {})},
         ),
         torch_config=TorchConfig(backend="nccl" if resources.gpus else "gloo"),
         run_config=RunConfig(
-            name=f"group-{config['trial_id']}",
+            name=f"{config['part']}-{config['trial_id']}",
             storage_path=tune.get_context().get_trial_dir(),  # goes with Tune's: nothing is kept there
             # Tune alone counts the tries.
             failure_config=FailureConfig(max_failures=0, controller_failure_limit=0, max_preemption_failures=0),
@@ -163,7 +176,7 @@ def _run_process(config: Mapping[str, Any]) -> None:
     if ray.train.get_context().get_world_rank() > 0:
         join_placed_trial(config, send)
         return
-    status = run_placed_trial(config, send)
+    status = run_placed_trial(config, send, config["part"])
     if status.state == "failed":  # the others wait for this process in vain: Train ends them
         raise RuntimeError(f"the trial failed: {status.reason}")
 

@@ -4,7 +4,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import ray
+
 from orchestrator.events import Ended, EnteredPhase, Event, Stepped
+from orchestrator.spare_workers import SpareWorkers, Sweep
 from results.layout import SWEEP_LOCK, Status, probe_prefix, spec_key, status_key, to_bytes, trial_prefix
 from results.locks import verify_token
 from results.store import Store, open_store
@@ -16,7 +19,7 @@ from trainers.threads import set_threads
 from trainers.training.history import StepReport
 from trainers.training.processes import LostPeerError
 from trainers.training.resume import CheckpointPolicy
-from trainers.trial import Hooks, join_trial, planned_trial, run_planned_trial
+from trainers.trial import Hooks, Part, join_trial, planned_trial, run_planned_trial
 
 _REPORT_EVERY_S = 1.0  # a report costs a round trip to the driver, which must not slow fast steps
 
@@ -56,20 +59,34 @@ def _verifier(store: Store, token: int) -> Callable[[], None]:
     return lambda: verify_token(store, SWEEP_LOCK, token)
 
 
-def run_placed_trial(config: Mapping[str, Any], send: Callable[[dict[str, Any]], None]) -> Status:
-    """Run the trial that Tune's config names; `send` reports to the driver. A failing trial ends with its status."""
+def run_placed_trial(config: Mapping[str, Any], send: Callable[[dict[str, Any]], None], part: Part = "whole") -> Status:
+    """Run the trial that Tune's config names; `send` reports to the driver. A failing trial ends with its status.
+
+    Of its parts, 'training' reports no end but a failure.
+    """
     store = open_store(config["store_uri"])
     reporter = _Reporter(config["trial_id"], send)
     verify = _verifier(store, config["lock_token"])
     status = run_planned_trial(
         config["trial_id"],
         store=store,
-        hooks=Hooks(report=reporter.step, enter_phase=reporter.phase, verify=verify),
+        hooks=Hooks(
+            report=reporter.step, enter_phase=reporter.phase, verify=verify, helpers=_spare_workers(config, store)
+        ),
         checkpoint_policy=CheckpointPolicy(every_steps=config["every_steps"], every_s=config["every_s"]),
         provenance_json=provenance().to_json(),
+        part=part,
     )
-    reporter.end(status)
+    if status.state != "running":
+        reporter.end(status)
     return status
+
+
+def _spare_workers(config: Mapping[str, Any], store: Store) -> SpareWorkers:
+    """Helpers with as much of Ray's resources as this worker has."""
+    sweep = Sweep(store_uri=config["store_uri"], lock_token=config["lock_token"])
+    share = ray.get_runtime_context().get_assigned_resources()
+    return SpareWorkers(sweep, config["trial_id"], planned_trial(config["trial_id"], store), share)
 
 
 def join_placed_trial(config: Mapping[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
