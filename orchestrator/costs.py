@@ -96,7 +96,7 @@ class _Sum:
         pair = _pair_tokens(probe.encoder, probe)
         if size is None:
             return
-        speed = self.found.flops(_as_trial(probe))
+        speed = self.found.flops(_as_trial(probe), "fp32")
         flops = _PROBE_PASSES * TRAINING * size.parameters_in_layers(probe.encoder.layers)
         self._add_seconds(flops * pair * probe.num_queries / speed.value, speed)
 
@@ -116,7 +116,7 @@ class _Sum:
         if measured := self.found.of_shape(spec):
             self._add_seconds(devices * num_pairs / measured.value, measured)
         elif size:
-            speed = self.found.flops(spec)
+            speed = self.found.flops(spec, settings.precision)
             flops = TRAINING * size.parameters_in_layers(spec.encoder.layers) * tokens
             self._add_seconds(devices * flops / speed.value, speed)
 
@@ -147,7 +147,7 @@ class _Sum:
             return
         if evaluation.keep_embeddings:
             self.storage_bytes += training.times * 2 * size.hidden_size * (documents.num_texts or 0)
-        speed = self.found.flops(training.spec)
+        speed = self.found.flops(training.spec, evaluation.precision)
         each = speed.value / training.spec.execution.num_devices  # an evaluation takes one device
         flops = FORWARD * size.parameters_in_layers(encoder.layers) * tokens
         self._add_seconds(training.times * flops / each, speed)
@@ -192,7 +192,7 @@ def _trainings(plan: Plan) -> Iterator[_Training]:
     for spec in filter(plan.only.takes, plan.unidentified.trials):
         yield _Training(spec=spec, times=1, evaluations=evaluations, is_trained=False)
     for cell in plan.studies_left:
-        # Samples are not evaluated, and leave no checkpoint behind but the best.
+        # Samples are validated as they train, and evaluated on nothing else.
         yield _Training(spec=cell.tuning, times=cell.tune.num_samples, evaluations=(), is_trained=False)
         for spec in filter(plan.only.takes, cell.reporting):
             yield _Training(spec=spec, times=1, evaluations=evaluations, is_trained=False)

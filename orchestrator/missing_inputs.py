@@ -29,6 +29,7 @@ class MissingInput:
     Attributes:
         kind: weights, the weights of a reader, or data.
         name: the source of weights, the name of a data set.
+        source: where it is fetched from; what has one source is there once.
         num_bytes: about what is fetched.
         reason: what is wrong, in one line.
         command: what fetches it, where the hub can be reached; None where it is here, and `reason` says what to do.
@@ -36,9 +37,22 @@ class MissingInput:
 
     kind: Literal["weights", "reader", "data"]
     name: str
+    source: str
     num_bytes: int | None
     reason: str
     command: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needed:
+    """Sources of weights and names of data sets that a part of a sweep reads; its reader is always among them."""
+
+    weights: frozenset[str]
+    data: frozenset[str]
+
+    def includes(self, found: MissingInput) -> bool:
+        """Whether it is among them."""
+        return found.kind == "reader" or found.name in (self.data if found.kind == "data" else self.weights)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +60,19 @@ class MissingInputs:
     """All that is missing of a sweep."""
 
     inputs: tuple[MissingInput, ...] = ()
+
+    @property
+    def num_bytes(self) -> int:
+        """About how much there is to fetch, of what its size is known of."""
+        return sum({found.source: found.num_bytes or 0 for found in self.inputs}.values())
+
+    def of(self, needed: Needed) -> "MissingInputs":
+        """Those that a part of the sweep needs."""
+        return MissingInputs(inputs=tuple(found for found in self.inputs if needed.includes(found)))
+
+    def but(self, needed: Needed) -> "MissingInputs":
+        """Those that it does not need."""
+        return MissingInputs(inputs=tuple(found for found in self.inputs if not needed.includes(found)))
 
     def has_weights(self, spec: WeightsSpec) -> bool:
         """Whether weights are missing."""
@@ -92,7 +119,9 @@ def _missing(spec: WeightsSpec, kind: Literal["weights", "reader"], command: str
             weights.source_folder(spec)
     except InputError:
         reason = "not in the local Hugging Face cache, or not whole"
-        return MissingInput(kind=kind, name=spec.source, num_bytes=num_bytes, reason=reason, command=command)
+        return MissingInput(
+            kind=kind, name=spec.source, source=spec.source, num_bytes=num_bytes, reason=reason, command=command
+        )
     try:
         with nothing_fetched():
             weights.locate(spec)
@@ -100,7 +129,9 @@ def _missing(spec: WeightsSpec, kind: Literal["weights", "reader"], command: str
         InputError
     ) as error:  # what is there cannot be used yet, and the message says what to do: it was pickled, say
         reason = "; ".join(problem.message for problem in error.problems)
-        return MissingInput(kind=kind, name=spec.source, num_bytes=None, reason=reason, command=None)
+        return MissingInput(
+            kind=kind, name=spec.source, source=spec.source, num_bytes=None, reason=reason, command=None
+        )
     return None
 
 
@@ -110,6 +141,7 @@ def _missing_data(entry: DataSet) -> MissingInput | None:
     return MissingInput(
         kind="data",
         name=entry.name,
+        source=" ".join(filter(None, (entry.corpus_source or entry.source, entry.config))),
         num_bytes=entry.size_bytes,
         reason=f"lacking {', '.join(found.lacking)}",
         command=f"densesweep data fetch {entry.name}",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from orchestrator.missing_inputs import Needed
 from search_spaces.axes import AXES
 from search_spaces.expand import Expansion
 from search_spaces.hyperparameters import HINTS
@@ -57,6 +58,22 @@ def parse_only(text: str | None, expansion: Expansion) -> Only:
         message = "no cell of the sweep has all of these values together"
         raise InputError([Problem(where=_WHERE, key=str(only), message=message)])
     return only
+
+
+def needed_by(only: Only, expansion: Expansion) -> Needed:
+    """What the part reads; every checkpoint is evaluated on all data sets."""
+    studies = [cell for cell in expansion.tuned if only.takes_study(cell)]
+    samples = [cell.tuning for cell in studies]
+    trials = [*samples, *filter(only.takes, (*expansion.trials, *(t for cell in studies for t in cell.reporting)))]
+    probes = list(filter(only.takes, expansion.probes))
+    training = [*(t.training_data for t in trials), *(p.training_data for p in probes)]
+    validated = [t.validation.data for t in trials if t.validation]
+    evaluated = [evaluation.spec.data for evaluation in expansion.evaluations]
+    encoders = [*(t.encoder for t in trials), *(p.encoder for p in probes)]
+    return Needed(
+        weights=frozenset(encoder.weights.source for encoder in encoders),
+        data=frozenset(data.name for data in (*training, *validated, *evaluated) if data),
+    )
 
 
 def _fault(name: str, separator: str, value: str, expansion: Expansion) -> str | None:

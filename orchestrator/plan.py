@@ -1,11 +1,11 @@
 """What a sweep file asks for, held against what its folder already has. Imports neither torch nor ray nor mlflow."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from orchestrator.missing_inputs import MissingInputs
-from orchestrator.only import Only
+from orchestrator.only import Only, needed_by
 from orchestrator.resolve import Resolved
 from orchestrator.tracking_place import absolute_uri
 from results.layout import (
@@ -138,7 +138,7 @@ def make_plan(resolved: Resolved, store: Store | None, only: Only | None = None)
         notices=resolved.notices,
         studies=tuple(StudyPlan(cell=cell, study_id=key) for key, cell in studies.items()),
         only=only or Only(),
-        missing=resolved.missing,
+        missing=resolved.missing.of(needed_by(only or Only(), expansion)),
         unidentified=Unidentified(trials=nameless_trials, probes=nameless_probes, studies=nameless_studies),
     )
 
@@ -162,10 +162,17 @@ def sweep_record(plan: Plan) -> SweepRecord:
         trials=tuple(PlannedTrial(trial_id=t.trial_id, title=t.spec.title) for t in plan.trials),
         probes=tuple(PlannedTrial(trial_id=p.probe_id, title=p.spec.title) for p in plan.probes),
         evaluations=tuple(_planned_evaluation(e) for e in plan.evaluations),
-        left_out=plan.left_out,
+        left_out=(*plan.left_out, *_not_here(plan)),
         primary_groups=plan.primary_groups,
         tracking_uri=absolute_uri(uri) if (uri := plan.sweep.tracking.uri) is not None else None,
     )
+
+
+def _not_here(plan: Plan) -> Iterator[LeftOut]:
+    """What a part of the sweep is run without: trials whose weights or data are not here have no identity yet."""
+    nameless = plan.unidentified
+    for title in (*(trial.title for trial in nameless.trials), *(probe.title for probe in nameless.probes)):
+        yield LeftOut(title=title, reason="its weights or data were not on the machine that ran the sweep")
 
 
 def _planned_evaluation(evaluation: GroupedEvaluation) -> PlannedEvaluation:

@@ -24,6 +24,7 @@ from orchestrator.checks import (
 from orchestrator.data_notes import collection_notes, pair_notes
 from orchestrator.families import complete_families
 from orchestrator.missing_inputs import MissingInputs, missing_inputs
+from orchestrator.only import needed_by, parse_only
 from orchestrator.readers import with_reader
 from orchestrator.tracking_place import tracking_problems
 from search_spaces.expand import Expansion, expand, named
@@ -56,16 +57,31 @@ class Resolved:
     missing: MissingInputs = field(default_factory=MissingInputs)
 
 
-def resolve(path: Path, *, memory_budget: str | None = None) -> Resolved:
+def resolve(path: Path, only: str | None = None, *, memory_budget: str | None = None) -> Resolved:
     """Load and expand a sweep file, and fill in the content hashes of all weights and data it names.
 
-    `memory_budget` is taken instead of the file's own.
+    Args:
+        path: the sweep file.
+        only: a part of its cells (`orchestrator.only`): what the others alone read may be missing.
+        memory_budget: taken instead of the file's own.
 
     Raises:
         InputError: with every problem of the file, its weights and its data sets, and with what this machine lacks.
     """
-    sweep = _with_budget(load_sweep(path), memory_budget)
-    return _resolved(sweep, str(path), MissingInputs(), list(machine_problems(sweep.resources, str(path))))
+    sweep, where = _with_budget(load_sweep(path), memory_budget), str(path)
+    missing = _missing_elsewhere(sweep, where, only) if only else MissingInputs()
+    return _resolved(sweep, where, missing, list(machine_problems(sweep.resources, where)))
+
+
+def _missing_elsewhere(sweep: SweepFile, where: str, only: str) -> MissingInputs:
+    """What is not here and what the part does not need."""
+    with nothing_fetched():
+        missing = missing_inputs(sweep)
+        families = complete_families(sweep, where, missing.has_weights)
+    expansion = _expanded(families.sweep, where, [])
+    if expansion is None:  # its problems are told with all others
+        return MissingInputs()
+    return missing.but(needed_by(parse_only(only, expansion), expansion))
 
 
 def survey(path: Path) -> Resolved:

@@ -56,7 +56,7 @@ def run_sweep(request: Request) -> int:
         InputError: the file, its data or its folder cannot be used, or the sweep is running already; nothing started.
     """
     with request.console.status("reading weights and data"):
-        resolved = resolve(request.path, memory_budget=request.memory_budget)
+        resolved = resolve(request.path, request.only, memory_budget=request.memory_budget)
     if problems := list(not_run_problems(resolved.sweep, resolved.where)):
         raise InputError(problems)
     only = parse_only(request.only, resolved.expansion)
@@ -262,12 +262,22 @@ def _mirrored(plan: Plan, tracking: "Tracking") -> Callable[[Event], None]:
     return tell
 
 
+def _part_is_finished(plan: Plan, store: Store) -> bool:
+    """Whether a part was asked for, and all of that ended well: what is missing is of the rest."""
+    keys = [*(t.trial_id for t in plan.trials_left), *(p.probe_id for p in plan.probes_left)]
+    stored = [layout.status_key(_prefix(plan, key)) for key in keys]
+    ended = [layout.from_bytes(Status, store.read(key)).state for key in stored if store.exists(key)]
+    return bool(plan.only.wanted) and len(ended) == len(keys) and set(ended) <= {"finished"}
+
+
 def _end_tracking(tracking: "Tracking", plan: Plan, store: Store, interrupt: Interrupt, screen: Console) -> None:
     try:
         if not interrupt.asked:
             results = export_all(store, sweep_record(plan))
             tracking.finish_sweep(
-                "failed" if results.num_missing else "finished", tables=results.files, metrics=results.metrics
+                "finished" if not results.num_missing or _part_is_finished(plan, store) else "failed",
+                tables=results.files,
+                metrics=results.metrics,
             )
     finally:
         with screen.status("sending the last runs to MLflow"):

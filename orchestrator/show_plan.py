@@ -117,9 +117,12 @@ def _summary(plan: Plan, costs: Costs, uri: str) -> Iterator[str]:
     num_done, num_left = _counts(plan)
     part = f" of the part with {plan.only}" if plan.only.wanted else ""
     yield f"{num_cells(plan)} cells; trials and probes{part}: {num_done} done, {num_left} left; folder: {uri}"
+    if studies := plan.studies_left:
+        num_samples, num_trials = (sum(c.tune.num_samples for c in studies), sum(len(c.reporting) for c in studies))
+        yield f"{len(studies)} searches of {num_samples} samples together, then {num_trials} trials with what they find"
     if plan.missing.inputs:
-        known = sum(found.num_bytes or 0 for found in plan.missing.inputs)
-        yield f"{len(plan.missing.inputs)} inputs are missing, about {size(known)} of those whose size is known"
+        known = size(plan.missing.num_bytes)
+        yield f"{len(plan.missing.inputs)} inputs are missing, about {known} of those whose size is known"
     at_most = "at most " if costs.at_most or plan.studies_left else ""
     yield (
         f"to do: {at_most}{costs.steps:,} optimiser steps, {_millions(costs.training_tokens)} tokens to train on, "

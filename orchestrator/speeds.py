@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from search_spaces.catalogue.model_sizes import ModelSize
-from search_spaces.specs import TrialSpec, from_json
+from search_spaces.specs import Precision, TrialSpec, from_json
 
 FORWARD, TRAINING = 2, 6  # operations for each parameter and token
 # Dense operations a second by NVIDIA's data sheets, float32 without TF32, bfloat16 (of those without it, float16).
@@ -58,9 +58,9 @@ class Speeds:
             is_measured=True,
         )
 
-    def flops(self, spec: TrialSpec) -> Speed:
+    def flops(self, spec: TrialSpec, precision: Precision) -> Speed:
         """Operations a second of all devices of a trial together."""
-        device, precision = spec.execution.device, spec.training.precision if spec.training else "fp32"
+        device = spec.execution.device
         if found := self.flops_per_s.get((device, precision)):
             each = statistics.median(found)
             basis = f"by FLOPs, from the measured speed of {_trials(len(found))} of other shapes"
