@@ -65,6 +65,7 @@ def plan(
 ) -> None:
     """Show what is done, left, left out and missing of a sweep, and what the rest takes; fetch nothing."""
     from orchestrator.costs import costs
+    from orchestrator.meaning import meaning_problems
     from orchestrator.only import parse_only
     from orchestrator.plan import make_plan
     from orchestrator.resolve import survey
@@ -76,6 +77,8 @@ def plan(
     uri = storage_of(resolved.sweep, storage)
     store = open_existing_store(uri)
     planned = make_plan(resolved, store, parse_only(only, resolved.expansion))
+    if problems := list(meaning_problems(planned, store)) if store else []:
+        raise InputError(problems)
     if json:
         _print_json(plan_as_json(planned, costs(planned, store), uri))
         return

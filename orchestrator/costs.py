@@ -126,6 +126,8 @@ class _Sum:
         encoder = training.spec.encoder
         num_bytes = _FLOAT32 * size.parameters(encoder.layers) * (2 if encoder.towers == "separate" else 1)
         copies = 2 if training.spec.validation else 1  # the best, and the last
+        if training.spec.training and training.spec.training.schedule == "constant":
+            copies += 3  # what a training of more steps goes on from
         self.storage_bytes += training.times * num_bytes * copies
         if training.spec.kind == "train":
             self.passing_bytes = max(self.passing_bytes, 3 * num_bytes)  # weights and two moments of AdamW

@@ -14,6 +14,7 @@ from rich.console import Console
 from orchestrator.events import Ended, Event, Listener, Started, Stepped
 from orchestrator.interrupt import Interrupt, interruptible
 from orchestrator.machine import available_cpus
+from orchestrator.meaning import meaning_problems
 from orchestrator.not_run import not_run_problems
 from orchestrator.only import parse_only
 from orchestrator.plan import Plan, make_plan, sweep_record
@@ -64,6 +65,8 @@ def run_sweep(request: Request) -> int:
     store = open_store(uri)
     with _locked(store, uri) as lock:
         plan = make_plan(resolved, store, only)
+        if problems := list(meaning_problems(plan, store)):
+            raise InputError(problems)
         print_notices(plan, request.console)
         if plan.is_finished and _recorded(store) == sweep_record(plan) and _is_mirrored(plan, store):
             request.console.print(_all_done(plan), markup=False)

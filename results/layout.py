@@ -139,6 +139,11 @@ def step_prefix(trial_id: str, step: int) -> str:
     return f"trials/{trial_id}/steps/{step:08d}"
 
 
+def end_prefix(prefix_id: str, step: int) -> str:
+    """The folder of a training as it stood after its last step, from which a longer one goes on; see `prefix_id`."""
+    return f"continuations/{prefix_id}/{step:08d}"
+
+
 def status_key(trial_or_probe_prefix: str) -> str:
     """The status record of a trial or probe folder."""
     return f"{trial_or_probe_prefix}/status.json"

@@ -7,6 +7,7 @@ moved folder keeps its results and an edited catalogue entry or file does not re
 import hashlib
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -30,6 +31,28 @@ class UnstableIdentityError(ValueError):
 def trial_id(spec: TrialSpec) -> str:
     """The trial's identity: 16 hex digits of SHA-256 over its resolved spec and TRAINING_VERSION."""
     return _digest({"training_version": TRAINING_VERSION, "spec": _canonical(spec), **_told_trial(spec)})
+
+
+def prefix_id(spec: TrialSpec) -> str | None:
+    """What trials that differ in their number of steps alone have in common, where the longer begins as the shorter.
+
+    Under a constant schedule no step knows how many come after it. None under any other, and where nothing is trained.
+    """
+    if spec.training is None or spec.training.schedule != "constant":
+        return None
+    canonical = _canonical(spec)
+    canonical["training"] = {name: value for name, value in canonical["training"].items() if name != "steps"}
+    return _digest({"training_version": TRAINING_VERSION, "begins": canonical})
+
+
+def named_meaning(spec: TrialSpec) -> str:
+    """As `trial_id`, by names of weights and data in place of their content: what a trial is to its readers."""
+    return _digest(_by_name(spec))
+
+
+def differing_fields(one: TrialSpec, other: TrialSpec) -> tuple[str, ...]:
+    """The fields, dotted, in which the identities of two trials differ; `training_data` is one with its content."""
+    return tuple(_differing(_canonical(one), _canonical(other), ""))
 
 
 def probe_id(spec: ProbeSpec) -> str:
@@ -138,6 +161,24 @@ def _canonical_data(data: DataSpec) -> dict[str, Any]:
         "content_hash": _required(data.content_hash, data.name),
         "relevance_threshold": data.entry.relevance_threshold,  # decides which judgements are training pairs
     }
+
+
+def _by_name(value: Any) -> Any:
+    """Plain values, with data by its name and weights left to their family's."""
+    if isinstance(value, DataSpec):
+        return {"name": value.name, "split": value.split}
+    if is_dataclass(value):
+        named = [f.name for f in fields(value) if f.name not in (*_NOT_IDENTITY, "weights")]
+        return {name: _by_name(getattr(value, name)) for name in named}
+    return _canonical(value)
+
+
+def _differing(one: Any, other: Any, place: str) -> Iterator[str]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for name in dict.fromkeys((*one, *other)):
+            yield from _differing(one.get(name), other.get(name), f"{place}.{name}" if place else name)
+    elif one != other:
+        yield place
 
 
 def _required(content_hash: str | None, what: str) -> str:

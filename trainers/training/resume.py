@@ -24,7 +24,7 @@ from trainers.training.history import StepNumbers, from_history_row, history_row
 from trainers.training.retriever import Retriever
 
 FORMAT_VERSION = 1
-_MODEL, _OPTIMIZER = "model.safetensors", "optimizer.safetensors"
+MODEL, _OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 _HISTORY, _STATE = "history.parquet", "training_state.json"
 
 
@@ -157,12 +157,12 @@ def load_training(folder: Path, retriever: Retriever, optimizer: Optimizer) -> P
 
 def save_weights(folder: Path, retriever: Retriever) -> None:
     """Write what is trained into a folder."""
-    save_file({name: tensor.contiguous() for name, tensor in trainable_state(retriever).items()}, folder / _MODEL)
+    save_file({name: tensor.contiguous() for name, tensor in trainable_state(retriever).items()}, folder / MODEL)
 
 
 def load_weights(folder: Path, retriever: Retriever) -> None:
     """Set what is trained, in place, to the last bit. Raises ValueError where the folder holds another model's."""
-    load_trainable_state(retriever, load_file(folder / _MODEL))
+    load_trainable_state(retriever, load_file(folder / MODEL))
 
 
 def write_best(store: Store, trial_id: str, retriever: Retriever, step: int) -> None:

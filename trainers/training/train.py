@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from results.store import Store
+from search_spaces.identity import prefix_id
 from search_spaces.identity import trial_id as identity_of
 from search_spaces.specs import DataSpec, ScaleSpec, SimilaritySpec, TrainingSettings, TrialSpec
 from trainers.encoders.adapters import with_lora
@@ -90,6 +91,8 @@ def train(
     training = _build(spec, store, verify)
     settings, keeper, progress = training.recipe.settings, training.keeper, training.progress
     begun -= progress.wall_s  # as if the earlier attempts had run just before
+    if training.stepper.processes.is_first:
+        keeper.take_over(progress)
     saved = time.monotonic()
 
     while not _is_over(progress, training):
@@ -106,6 +109,7 @@ def train(
             saved = time.monotonic()
 
     if training.stepper.processes.is_first:
+        keeper.write_end(progress)  # before the weights become the best ones
         keeper.publish(progress, training.recipe.similarity)
     training.stepper.processes.wait_for_all()
     return _result(progress, time.monotonic() - begun, training, spec.num_negatives)
@@ -120,7 +124,15 @@ def _build(spec: TrialSpec, store: Store, verify: Callable[[], None]) -> _Traini
     chunk_tokens = CHUNK_TOKENS[accelerator.device.type]
     batches = batches_of(spec.task, recipe.data, settings, recipe.seed, retriever.encoder, chunk_tokens)
     optimizer = make_optimizer(retriever, settings)
-    keeper = Keeper(store=store, trial_id=identity_of(spec), retriever=retriever, optimizer=optimizer, verify=verify)
+    keeper = Keeper(
+        store=store,
+        trial_id=identity_of(spec),
+        prefix_id=prefix_id(spec),
+        num_steps=settings.steps,
+        retriever=retriever,
+        optimizer=optimizer,
+        verify=verify,
+    )
     # The divisor of a matched scale is the starting weights', so it is found before any checkpoint is loaded, or kept.
     progress = keeper.resume() or Progress(
         scale=with_divisor(recipe.scale, retriever.encoder, retriever.gammas, batches, settings.precision)
