@@ -60,7 +60,13 @@ def num_cells(plan: Plan) -> int:
 
 def unequal_terms(plan: Plan) -> tuple[str, ...]:
     """In what the whole sweep does not treat its similarities alike, whatever part of it is planned."""
-    return fairness_notes({**cell_of(spec), **settings_of(spec)} for spec in _trained(plan))
+    lines = fairness_notes({**cell_of(spec), **settings_of(spec)} for spec in _trained(plan))
+    if not (plan.sweep.tune and (searched := plan.sweep.tune.of_similarity)):
+        return lines
+    return (
+        *lines,
+        f"hyperparameters are searched under {searched} alone, and the other similarities take what it finds",
+    )
 
 
 def _trained(plan: Plan) -> list[TrialSpec]:
@@ -129,7 +135,7 @@ def _summary(plan: Plan, costs: Costs, uri: str) -> Iterator[str]:
         f"{_millions(costs.evaluation_tokens)} to encode"
     )
     if costs.bases:
-        yield f"about {costs.hours:,.1f} {costs.unit}-hours ({'; '.join(costs.bases)})"
+        yield f"about {_time(costs)} ({'; '.join(costs.bases)})"
     passing = f", and {size(costs.passing_bytes)} for each training that runs" if costs.passing_bytes else ""
     yield f"about {size(costs.storage_bytes)} in the sweep folder{passing}"
     for line in costs.unknown:
@@ -137,4 +143,10 @@ def _summary(plan: Plan, costs: Costs, uri: str) -> Iterator[str]:
 
 
 def _millions(tokens: int) -> str:
-    return f"{tokens / 1e6:,.1f} million"
+    return f"{tokens / 1e6:,.1f} million" if tokens >= 1e6 else f"{tokens:,}"
+
+
+def _time(costs: Costs) -> str:
+    return (
+        f"{costs.hours:,.1f} {costs.unit}-hours" if costs.hours >= 1 else f"{60 * costs.hours:.1f} {costs.unit}-minutes"
+    )

@@ -209,11 +209,17 @@ def test_an_unwritable_sweep_folder(make_sweep):
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", ["run", "validate", "plan"])
+@pytest.mark.parametrize("command", ["run", "validate"])
 def test_more_cpus_or_gpus_than_there_are(make_sweep, command):
     cpus, gpus = _refused(make_sweep(resources={"cpus": 1000, "gpus": 100}), command, "sweep.yaml")
     assert cpus.startswith("error: sweep.yaml: resources.cpus: 1000 CPUs for one trial, but this machine has ")
     assert gpus.startswith("error: sweep.yaml: resources.gpus: 100 GPUs for one trial, but this machine has ")
+
+
+def test_a_sweep_may_be_planned_where_it_cannot_run(make_sweep):
+    done = make_sweep(resources={"cpus": 1000}).command("plan", "sweep.yaml")
+    assert done.returncode == 0
+    assert "note: this machine could not run it: resources.cpus: 1000 CPUs for one trial, but" in done.stdout
 
 
 def test_problems_of_cells_weights_data_and_machine_stand_together(make_sweep):
@@ -256,5 +262,6 @@ def test_plan_lists_what_is_left_out_and_why(make_sweep):
     done = sweep.command("plan", sweep.file.name)
     assert done.returncode == 0, done.stderr
     assert "left out: minilm/from_base: 'from_base' needs a base checkpoint" in done.stdout
-    assert "0 done, 4 left, 12 optimiser steps to train" in done.stdout
+    assert "2 cells; trials and probes: 0 done, 4 left" in done.stdout
+    assert "to do: 12 optimiser steps, " in done.stdout
     assert not sweep.folder.exists()

@@ -115,6 +115,13 @@ def test_a_tuned_sweep_says_what_is_searched(make_sweep):
         for similarity in ("cosine", "qnorm")
     ]
     assert found["costs"]["steps"] == 2 * (5 + 1) * 6
+    assert found["unequal_terms"] == []
+    sweep.file.write_text(sweep.file.read_text().replace("num_samples: 5", "num_samples: 5\n  per: similarity=cosine"))
+    found = json.loads(sweep.command("plan", "sweep.yaml", "--json").stdout)
+    assert [study["num_trials"] for study in found["studies"]] == [2]
+    assert [line.partition(",")[0] for line in found["unequal_terms"]] == [
+        "hyperparameters are searched under cosine alone"
+    ]
     refused = sweep.command("run", "sweep.yaml")
     assert refused.returncode == 2
     assert "sweep.yaml: tune: is checked and planned, but not supported by `run` yet" in refused.stderr
