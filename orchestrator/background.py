@@ -3,8 +3,11 @@
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+
+FIRST_RETRY_S, LAST_RETRY_S = 5.0, 300.0  # waits after failures double from the one to the other
 
 _log = logging.getLogger(__name__)
 
@@ -22,6 +25,8 @@ class Background:
     def __init__(self, name: str) -> None:
         self._queue: queue.SimpleQueue[_Operation | threading.Event | None] = queue.SimpleQueue()
         self._failure: str | None = None
+        self._wait_s = 0.0
+        self._retry_at = 0.0
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
@@ -33,6 +38,13 @@ class Background:
     def submit(self, what: str, run: Callable[[], None], *, recovers: bool = False) -> None:
         """Queue an operation. One that `recovers` is tried even after a failure, and ends the skipping."""
         self._queue.put(_Operation(what=what, run=run, recovers=recovers))
+
+    def take_retry(self) -> bool:
+        """Whether, after a failure, it is time to try again; True once for each wait, which doubles from try to try."""
+        if self._failure is None or time.monotonic() < self._retry_at:
+            return False
+        self._retry_at = time.monotonic() + self._wait_s
+        return True
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything queued so far was tried; say whether that came within `timeout_s`."""
@@ -61,6 +73,8 @@ class Background:
         except Exception as error:  # noqa: BLE001 - the one boundary: a mirror's failure must not end a trial
             first_line = str(error).partition("\n")[0][:300]
             self._failure = f"{operation.what}: {type(error).__name__}: {first_line}"
+            self._wait_s = min(max(2 * self._wait_s, FIRST_RETRY_S), LAST_RETRY_S)
+            self._retry_at = time.monotonic() + self._wait_s
             _log.exception("%s failed: behind until an operation that recovers succeeds", operation.what)
         else:
-            self._failure = None
+            self._failure, self._wait_s = None, 0.0

@@ -1,13 +1,15 @@
 """What only the weights, the data or the machine can say of a sweep file. Imports neither torch nor ray nor mlflow."""
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from orchestrator.machine import available_cpus
+from results.best import cell_name
 from search_spaces.problems import Problem
 from search_spaces.schema import EvaluationBlock, ProbeBlock, ResourcesBlock, SweepFile
 from search_spaces.sizes import parse_size, size_text
-from search_spaces.specs import DataSpec, EncoderSpec, ValidationSpec
+from search_spaces.specs import DataSpec, EncoderSpec, TrialSpec, ValidationSpec
 from trainers import data_sets
 from trainers.evaluation.run_files import unwritable_id
 from trainers.fisher.candidate_pools import pool_sizes
@@ -190,3 +192,16 @@ def probe_problems(
             )
         except ValueError as error:
             yield Problem(where=where, key=key, message=f"data set '{data.name}': {error}")
+
+
+def register_problems(trials: Iterable[TrialSpec], where: str) -> Iterator[Problem]:
+    """Cells of several trials, none of which can be told the best: the scores that are reported must not choose."""
+    cells = Counter(cell_name(spec) for spec in trials if spec.kind == "train" and spec.validation is None)
+    for name, number in cells.items():
+        if number > 1:
+            message = (
+                f"the best of the {number} trials of {name} cannot be told: it is chosen by validation score, and this "
+                "file has no validation (add 'validation: {every_steps: N}')"
+            )
+            yield Problem(where=where, key="tracking.register", message=message)
+            return

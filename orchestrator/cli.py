@@ -161,6 +161,15 @@ def ui(sweep: SweepArgument, port: Annotated[int, typer.Option(help="Port on 127
     raise typer.Exit(serve_ui(store, port, _console()))
 
 
+@app.command()
+def sync(sweep: SweepArgument) -> None:
+    """Send to MLflow what it lacks of a sweep: after its server was away, or its database was lost."""
+    from orchestrator.show import open_sweep
+    from orchestrator.sync import sync_sweep
+
+    raise typer.Exit(sync_sweep(*open_sweep(sweep), _console()))
+
+
 DataArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="[NAME]...", help="Data sets, default groups, path:FOLDER, or a sweep file."),

@@ -4,8 +4,10 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from statistics import fmean
 from typing import Any
 
@@ -14,13 +16,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from orchestrator.data_inputs import DataInput, data_inputs
+from orchestrator.descriptions import run_description
+from orchestrator.labels import RunLabels, labels, names, provenance_tags
 from results import layout
-from results.asked import AskedRows, asked_answers, asked_evaluations, asked_norms
+from results.asked import AskedRows, asked_answers, asked_evaluations, asked_norms, planned_evaluations
+from results.best import BestTrial, best_trials, cell_name
 from results.layout import PlannedEvaluation, Status, SweepRecord
+from results.manifests import checkpoint_manifest
+from results.rows import provenance_of, read_rows
 from results.schemas import HISTORY, check_table
 from results.spearman import spearman
 from results.store import Store
-from search_spaces.specs import ProbeSpec, TrialSpec, from_json, to_json
+from search_spaces.specs import ProbeSpec, TrialSpec, from_json
 
 MAX_METRICS = 49  # a run's page stays readable under 50 metrics (mlflow#11927); the rest is in the rows
 # Outer quantiles stand in the rows alone, and memory among the facts.
@@ -32,7 +40,7 @@ _CHARTS = {  # MLflow groups charts by what is before '/'
     "validation": ("validation_score",),
 }
 _CHART_OF = {name: chart for chart, names in _CHARTS.items() for name in names}
-_MAX_PARAMETER = 500
+_MIN_PLOTTED_STEPS = 10  # fewer are no curve
 _UNTRAINED_SIMILARITY = "cosine"  # an untrained checkpoint has no similarity of its own; gains are against cosine
 _TRIAL_FACTS = (
     *(
@@ -48,74 +56,50 @@ _TRIAL_FACTS = (
     *("train_wall_s", "pairs_per_s", "peak_memory_bytes"),
 )
 HistoryRow = Mapping[str, Any]
+MANIFEST = "checkpoint/manifest.json"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunContent:
     """All that the mirror of one trial or probe should hold.
 
-    `metrics` are its headline numbers, `steps` its history rows, `artifacts` files by their path in the run.
+    Attributes:
+        labels: its name, tags and parameters.
+        status: as its record says.
+        steps: its history rows.
+        metrics: its headline numbers.
+        artifacts: files by their path in the run.
+        inputs: the data sets that went into it.
+        made_with: tags on what it was made with, where its rows say so.
+        description: Markdown.
     """
 
-    key: str  # the trial's or probe's identity
-    spec: TrialSpec | ProbeSpec
+    labels: RunLabels
     status: Status
     steps: tuple[HistoryRow, ...]
     metrics: Mapping[str, float]
     artifacts: Mapping[str, bytes]
+    inputs: tuple[DataInput, ...]
+    made_with: Mapping[str, str]
+    description: str
 
     @property
     def digest(self) -> str:
         """SHA-256 over the content: a mirror that carries it holds everything."""
-        digest = hashlib.sha256(json.dumps(sorted(self.metrics.items())).encode())
+        told = [sorted(self.metrics.items()), [asdict(item) for item in self.inputs], dict(self.made_with)]
+        digest = hashlib.sha256(json.dumps([*told, self.description], sort_keys=True).encode())
         for name, data in sorted(self.artifacts.items()):
             digest.update(f"\0{name}\0{len(data)}\0".encode() + data)
         return digest.hexdigest()
 
+    def plots(self) -> dict[str, bytes]:
+        """Its curves, drawn from its steps; apart from the artifacts, since a mirror that is whole needs none drawn."""
+        if len(self.steps) < _MIN_PLOTTED_STEPS:
+            return {}
+        from results import plots  # here, since matplotlib takes half a second
 
-def parameters(spec: TrialSpec | ProbeSpec) -> dict[str, str]:
-    """The spec as flat parameters with dotted names, each at most 500 characters; what is unset is left away."""
-    plain = json.loads(to_json(spec))
-    for data in (plain.get("training_data"), (plain.get("validation") or {}).get("data")):
-        if data:
-            data["name"] = data.pop("entry")["name"]
-    return {name: str(value)[:_MAX_PARAMETER] for name, value in _flat(plain) if value not in (None, "")}
-
-
-def tags(key: str, spec: TrialSpec | ProbeSpec) -> dict[str, str]:
-    """What runs are filtered by in the UI; `trial_id` or `probe_id` is the hash of the resolved spec."""
-    own = _trial_tags(key, spec) if isinstance(spec, TrialSpec) else {"probe_id": key, "kind": "probe"}
-    named = {
-        **own,
-        "family": spec.encoder.family,
-        "init_regime": spec.encoder.init_regime,
-        "training_data": spec.training_data.name if spec.training_data else None,
-        "scale": spec.scale,
-        "scale_mode": spec.scale.mode if spec.scale else None,
-        "towers": spec.encoder.towers,
-        "seed": spec.seed,
-    }
-    return {name: str(value) for name, value in named.items() if value is not None}
-
-
-def _trial_tags(key: str, spec: TrialSpec) -> dict[str, Any]:
-    named = {"trial_id": key, "kind": spec.kind, "similarity": spec.similarity.name if spec.similarity else None}
-    if spec.training is None:
-        return named
-    trained = "all weights" if spec.training.lora_rank is None else f"LoRA, rank {spec.training.lora_rank}"
-    return named | {
-        "trained": trained,
-        "hard_negatives": spec.training.hard_negatives,
-        "negatives_per_query": spec.num_negatives,
-    }
-
-
-def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, item in value.items():
-        if isinstance(item, dict):
-            yield from _flat(item, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", item
+        history = pl.DataFrame(self.steps, infer_schema_length=None)
+        return {"plots/training.svg": plots.svg(plots.training_curves(history, self.labels.name))}
 
 
 def step_metric(column: str) -> str:
@@ -135,11 +119,49 @@ class Mirror:
         self._store = store
         self._record = record
         self._trials = {planned.trial_id for planned in record.trials}
+        self._groups = tuple(dict.fromkeys(group for planned in record.evaluations for group in planned.groups))
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The identities of the sweep's trials, then of its probes."""
         return tuple(planned.trial_id for planned in (*self._record.trials, *self._record.probes))
+
+    @property
+    def record(self) -> SweepRecord:
+        """The sweep's record."""
+        return self._record
+
+    @cached_property
+    def _names(self) -> Mapping[str, str]:
+        """A name for each trial and probe whose spec is there; those of one title are told apart."""
+        times = Counter(planned.title for planned in (*self._record.trials, *self._record.probes))
+        twice = [p.trial_id for p in (*self._record.trials, *self._record.probes) if times[p.title] > 1]
+        return names({key: spec for key in twice if (spec := self._spec(key)) is not None})
+
+    def labels(self, key: str, spec: TrialSpec | ProbeSpec) -> RunLabels:
+        """The labels of a trial's or probe's run."""
+        return labels(key, spec, name=self._names.get(key), groups=self._groups)
+
+    def best(self) -> tuple[BestTrial, ...]:
+        """The best trial of each cell all of whose trials are trained, where one can be told."""
+        rows, unfinished = [], set()
+        for planned in self._record.trials:
+            spec = self._spec(planned.trial_id)
+            if not isinstance(spec, TrialSpec) or spec.kind != "train":
+                continue
+            if self._store.exists(layout.trial_rows(planned.trial_id)):
+                rows += read_rows(self._store, layout.trial_rows(planned.trial_id), "trials").to_pylist()
+            else:
+                unfinished.add(cell_name(spec))
+        return tuple(best for best in best_trials(rows) if best.name not in unfinished)
+
+    def _spec(self, key: str) -> TrialSpec | ProbeSpec | None:
+        is_trial = key in self._trials
+        spec_key = layout.spec_key((layout.trial_prefix if is_trial else layout.probe_prefix)(key))
+        if not self._store.exists(spec_key):
+            return None
+        data = self._store.read(spec_key)
+        return from_json(TrialSpec, data) if is_trial else from_json(ProbeSpec, data)
 
     def content(self, key: str) -> RunContent | None:
         """What the run of this trial or probe should hold; None where it has not been started."""
@@ -156,7 +178,10 @@ class Mirror:
         if not {"spec.json", "status.json"} <= set(artifacts):
             return None
         spec = from_json(TrialSpec, artifacts["spec.json"])
+        status = layout.from_bytes(Status, artifacts["status.json"])
         metrics: dict[str, float] = {}
+        scores: Mapping[PlannedEvaluation, float] = {}
+        manifest, made_with = None, ""
         if "trial.parquet" in artifacts:
             [row] = _table("trials", artifacts["trial.parquet"]).to_pylist()
             asked = [rows for rows in asked_evaluations(self._store, row) if self._store.exists(rows.key)]
@@ -166,14 +191,19 @@ class Mirror:
             artifacts.update({owned: self._store.read(owned) for owned in keys})
             scores = self._scores(spec, asked, artifacts)
             metrics = _headline(row, scores, self._record.evaluations, self._answer_scores(spec, answers, artifacts))
+            made_with = row["provenance_json"]
+            if (manifest := checkpoint_manifest(self._store, row)) is not None:
+                artifacts[MANIFEST] = manifest
         history = _table("history", artifacts["history.parquet"]).to_pylist() if "history.parquet" in artifacts else []
         return RunContent(
-            key=key,
-            spec=spec,
-            status=layout.from_bytes(Status, artifacts["status.json"]),
+            labels=self.labels(key, spec),
+            status=status,
             steps=tuple(history),
             metrics=metrics,
-            artifacts=artifacts,
+            artifacts=artifacts | _provenance_file(made_with),
+            inputs=data_inputs(spec, [evaluation.data for evaluation in planned_evaluations(self._store, key)]),
+            made_with=provenance_tags(made_with) if made_with else {},
+            description=run_description(spec, status, scores, manifest),
         )
 
     def _probe(self, key: str) -> RunContent | None:
@@ -181,15 +211,21 @@ class Mirror:
         artifacts = self._files(prefix, layout.probe_rows(key))
         if not {"spec.json", "status.json"} <= set(artifacts):
             return None
-        rows = _table("probes", artifacts["probes.parquet"]).to_pylist() if "probes.parquet" in artifacts else []
+        spec = from_json(ProbeSpec, artifacts["spec.json"])
+        status = layout.from_bytes(Status, artifacts["status.json"])
+        table = _table("probes", artifacts["probes.parquet"]) if "probes.parquet" in artifacts else None
+        rows = table.to_pylist() if table is not None else []
+        made_with = (provenance_of(table) or "") if table is not None else ""
         metrics = {_probe_metric(row): row["value"] for row in rows if math.isfinite(row["value"])}
         return RunContent(
-            key=key,
-            spec=from_json(ProbeSpec, artifacts["spec.json"]),
-            status=layout.from_bytes(Status, artifacts["status.json"]),
+            labels=self.labels(key, spec),
+            status=status,
             steps=(),
             metrics=dict(list(metrics.items())[:MAX_METRICS]),
-            artifacts=artifacts,
+            artifacts=artifacts | _provenance_file(made_with),
+            inputs=data_inputs(spec, ()),
+            made_with=provenance_tags(made_with) if made_with else {},
+            description=run_description(spec, status, {}, None),
         )
 
     def _history(self, prefix: str) -> dict[str, bytes]:
@@ -230,6 +266,13 @@ class Mirror:
                 for name, column in (("EM", "exact_match"), ("F1", "f1")):
                     means[metric_name(name, rows.evaluation.data.name)] = float(pc.mean(table.column(column)).as_py())
         return means
+
+
+def _provenance_file(provenance_json: str) -> dict[str, bytes]:
+    """What the run was made with, in full, to be read in the UI; beside it stand the tags that runs are filtered by."""
+    if not provenance_json:
+        return {}
+    return {"provenance.json": (json.dumps(json.loads(provenance_json), indent=2, sort_keys=True) + "\n").encode()}
 
 
 def _mean(data: bytes, measure: str) -> float | None:

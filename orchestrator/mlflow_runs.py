@@ -1,42 +1,35 @@
-"""The runs of one sweep on a tracking server or database: the only module that imports mlflow.
+"""The runs of one sweep on a tracking server or database.
 
 A parent run (the sweep) and child runs (trials, probes), found again by tag. `MlflowClient` only, never the fluent
 global run. Calls block and raise what MLflow raises; `orchestrator.tracking` keeps both from the sweep.
 """
 
-import logging
 import math
-import os
-import sqlite3
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from orchestrator.mirror import MAX_METRICS, STEP_COLUMNS, HistoryRow, RunContent, parameters, step_metric, tags
+from orchestrator.data_inputs import DataInput
+from orchestrator.exports import SweepSummary
+from orchestrator.labels import RunLabels
+from orchestrator.mirror import MAX_METRICS, STEP_COLUMNS, HistoryRow, RunContent, step_metric
+from orchestrator.mlflow_client import found_experiment, open_client
+from orchestrator.model_registry import Registration, register
 from orchestrator.tracking_place import TrackingPlace
+from results.best import BestTrial
 from results.layout import Status
-from search_spaces.specs import ProbeSpec, TrialSpec
 
 RunState = Literal["finished", "failed", "killed"]
 
 _STEPS_PER_BATCH = 1000 // len(STEP_COLUMNS)  # MLflow takes 1,000 metrics at once: whole steps are written, or none
-_MAX_NOTE = 7500  # a description is a tag, and ends at 8,000 characters
 _ENDED = {"finished": "FINISHED", "failed": "FAILED", "killed": "KILLED"}
 _SWEEP, _DIGEST, _PARENT, _NOTE = "sweep_id", "mirrored", "mlflow.parentRunId", "mlflow.note.content"
-_LOGGERS = ("mlflow", "alembic", "urllib3", "orchestrator.background")
-_ENVIRONMENT = {
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "DO_NOT_TRACK": "true",
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # a server that is away is met again by the next sync
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
-}
+_UPLOADED, _STATUS = "checkpoint_uploaded", "status"
 
 
 @dataclass(kw_only=True)
@@ -44,32 +37,22 @@ class _Run:
     """One MLflow run as this process knows it. `steps` is None until it is read from the server."""
 
     run_id: str
+    name: str
+    artifact_uri: str
     status: str
     tags: dict[str, str]
     parameters: set[str]
     metrics: dict[str, float]
+    inputs: set[tuple[str, str]]  # name and digest
     steps: set[int] | None
 
 
-def quiet_environment() -> dict[str, str]:
-    """This process's environment with MLflow's telemetry off and short retries; what the user has set stays."""
-    return {**_ENVIRONMENT, **os.environ}
+@dataclass(frozen=True, kw_only=True)
+class LeftRunning:
+    """A run that is RUNNING."""
 
-
-def quiet_mlflow(log_file: Path) -> None:
-    """Import mlflow with telemetry off, and send what it, its database layer and this mirror log to `log_file`."""
-    os.environ.update(quiet_environment())  # read by mlflow as it is imported
-    import mlflow  # noqa: F401 - its import puts handlers on its loggers, which are replaced here
-
-    log_file.parent.mkdir(parents=True, exist_ok=True)
-    handler = logging.FileHandler(log_file, encoding="utf-8", delay=True)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    for name in _LOGGERS:
-        logger = logging.getLogger(name)
-        for old in logger.handlers:
-            old.close()
-        logger.handlers = [handler]
-        logger.propagate = False
+    run_id: str
+    name: str
 
 
 class MlflowRuns:
@@ -92,22 +75,29 @@ class MlflowRuns:
 
     def connect(self, sweep_artifacts: Mapping[str, bytes]) -> None:
         """Find or create experiment and parent run, and read anew what the server holds of the sweep."""
-        from mlflow import MlflowClient  # here, since it takes two seconds that `plan` and `tables` do not spend
-
-        if (database := self._place.own_database) and database.exists():
-            _drop_moved(database, self._experiment, self._place.artifacts)
-        _prepare_sqlite(self._place.uri)
-        self._client = MlflowClient(tracking_uri=self._place.uri)
-        self._experiment_id = self._find_experiment()
-        found, self._runs = self._read()
+        found = self._open()
         parent = found or self._create(self._experiment, {"kind": "sweep"}, started_ms=None)
         self.parent_run_id = parent.run_id
         self._set_status(parent, "RUNNING")
         self._log_artifacts(parent, sweep_artifacts)
 
-    def reopen(self, key: str, spec: TrialSpec | ProbeSpec) -> None:
+    def left_running(self) -> tuple[LeftRunning, ...]:
+        """The runs of the sweep, the parent included, that are RUNNING on the server; only reads."""
+        parent = self._open()
+        runs = (*([parent] if parent else []), *self._runs.values())
+        return tuple(LeftRunning(run_id=run.run_id, name=run.name) for run in runs if run.status == "RUNNING")
+
+    def end_left_running(self) -> tuple[LeftRunning, ...]:
+        """End as KILLED what `left_running` finds, and return it. No driver may be running the sweep."""
+        parent = self._open()
+        left = [run for run in (*self._runs.values(), *([parent] if parent else [])) if run.status == "RUNNING"]
+        for run in left:
+            self._set_status(run, "KILLED")
+        return tuple(LeftRunning(run_id=run.run_id, name=run.name) for run in left)
+
+    def reopen(self, labels: RunLabels) -> None:
         """Find or create the run of a trial or probe, and let it be RUNNING."""
-        self._set_status(self._run(key, spec, started_ms=None), "RUNNING")
+        self._set_status(self._run(labels, started_ms=None), "RUNNING")
 
     def log_steps(self, key: str, rows: Iterable[tuple[int, HistoryRow]]) -> None:
         """Log (milliseconds, history row) pairs, but not the steps that the run has already."""
@@ -131,40 +121,66 @@ class MlflowRuns:
     def mirror(self, content: RunContent) -> None:
         """Bring one run up to date with `content`, its final status included; nothing is written twice."""
         status = content.status
-        run = self._run(content.key, content.spec, started_ms=_milliseconds(status.started_at))
+        run = self._run(content.labels, started_ms=_milliseconds(status.started_at))
         digest = content.digest
         if run.tags.get(_DIGEST) != digest:
-            self.log_steps(content.key, _timed(content.steps, status))
+            self.log_steps(content.labels.key, _timed(content.steps, status))
             self._log_metrics(run, content.metrics, _end_ms(status))
-            self._log_artifacts(run, content.artifacts)
-            if status.reason:
-                self._set_tag(run, _NOTE, status.reason[:_MAX_NOTE])
-            self._set_tag(run, _DIGEST, digest)
+            self._log_inputs(run, content.inputs)
+            self._log_artifacts(run, {**content.artifacts, **content.plots()})
+            self._set_tags(run, {**content.made_with, _NOTE: content.description})
+            self._set_tags(run, {_DIGEST: digest})  # last: what carries it holds everything
         if status.state != "running":
             self._set_status(run, _ENDED[status.state], end_ms=_end_ms(status))
+
+    def has_checkpoint(self, key: str, checkpoint_hash: str) -> bool:
+        """Whether the run has the files of the checkpoint."""
+        return self._runs[key].tags.get(_UPLOADED) == checkpoint_hash
+
+    def run_id(self, key: str) -> str:
+        """The MLflow run of a trial or probe that has one."""
+        return self._runs[key].run_id
+
+    def upload(self, run_id: str, folder: Path) -> None:
+        """Copy the files of a checkpoint beside their manifest. May be called from a thread of its own."""
+        self._client.log_artifacts(run_id, str(folder), "checkpoint")
+
+    def uploaded(self, key: str, checkpoint_hash: str) -> None:
+        """Note that the run has the files of the checkpoint."""
+        self._set_tags(self._runs[key], {_UPLOADED: checkpoint_hash})
+
+    def register(self, best: BestTrial, checkpoint_uri: str) -> None:
+        """Make the checkpoint of a trial, whose run is there, the best version of its cell's model."""
+        run = self._runs[best.trial_id]
+        registration = Registration(
+            best=best,
+            sweep=self._experiment,
+            run_id=run.run_id,
+            source=f"{run.artifact_uri}/checkpoint",
+            checkpoint_uri=checkpoint_uri,
+        )
+        register(self._client, registration)
 
     def end(self, key: str, state: RunState) -> None:
         """End the run of a trial or probe."""
         self._set_status(self._runs[key], _ENDED[state])
 
-    def end_sweep(self, state: RunState, *, tables: Mapping[str, str], metrics: Mapping[str, float]) -> None:
-        """End the parent run with its tables; the first Markdown one, or where it lies, is the description."""
+    def end_sweep(self, state: RunState, summary: SweepSummary) -> None:
+        """End the parent run with what the sweep showed."""
         assert self.parent_run_id is not None, "connect() comes first"
         parent = _as_run(self._client.get_run(self.parent_run_id))
-        self._log_metrics(parent, dict(list(metrics.items())[:MAX_METRICS]), now_ms())
-        self._log_artifacts(parent, {f"tables/{name}": text.encode() for name, text in tables.items()})
-        headline = next((name for name in sorted(tables) if name.endswith(".md")), None)
-        if headline is not None:
-            text = tables[headline]
-            note = text if len(text) <= _MAX_NOTE else f"The table is in the artifact tables/{headline}."
-            self._set_tag(parent, _NOTE, note)
+        self._log_metrics(parent, dict(list(summary.metrics.items())[:MAX_METRICS]), now_ms())
+        self._log_artifacts(parent, summary.files)
+        if summary.description:
+            self._set_tags(parent, {_NOTE: summary.description})
         self._set_status(parent, _ENDED[state])
 
-    def _find_experiment(self) -> str:
-        found = self._client.get_experiment_by_name(self._experiment)
-        if found is not None:
-            return found.experiment_id
-        return self._client.create_experiment(self._experiment, artifact_location=self._place.artifacts)
+    def _open(self) -> _Run | None:
+        """Connect, and read anew what the server holds; the parent run, if there is one."""
+        self._client = open_client(self._place, self._experiment)
+        self._experiment_id = found_experiment(self._client, self._experiment, self._place.artifacts)
+        found, self._runs = self._read()
+        return found
 
     def _read(self) -> tuple[_Run | None, dict[str, _Run]]:
         """The parent run and the children by identity. Of two runs with one identity the later is deleted.
@@ -189,29 +205,34 @@ class MlflowRuns:
             token = page.token or ""
         return children.pop("", None), children
 
-    def _run(self, key: str, spec: TrialSpec | ProbeSpec, *, started_ms: int | None) -> _Run:
-        """The run of a trial or probe, found or created, with its parameters."""
+    def _run(self, labels: RunLabels, *, started_ms: int | None) -> _Run:
+        """The run of a trial or probe, found or created, with its labels as they are now."""
         from mlflow.entities import Param
 
-        if key not in self._runs:
-            own = {**tags(key, spec), _PARENT: str(self.parent_run_id)}
-            self._runs[key] = self._create(spec.title, own, started_ms=started_ms)
-        run = self._runs[key]
+        if labels.key not in self._runs:
+            own = {**labels.tags, _PARENT: str(self.parent_run_id)}
+            self._runs[labels.key] = self._create(labels.name, own, started_ms=started_ms)
+        run = self._runs[labels.key]
+        if run.name != labels.name:  # of a sweep that was extended by another trial of that title
+            self._client.update_run(run.run_id, name=labels.name)
+            run.name = labels.name
+        self._set_tags(run, labels.tags)
         # A parameter never changes, but what is not part of the identity (threads) may differ in a later attempt.
-        new = {name: value for name, value in parameters(spec).items() if name not in run.parameters}
+        new = {name: value for name, value in labels.parameters.items() if name not in run.parameters}
         if new:
             self._client.log_batch(run.run_id, params=[Param(name, value) for name, value in new.items()])
             run.parameters.update(new)
         return run
 
     def _create(self, name: str, own: Mapping[str, str], *, started_ms: int | None) -> _Run:
-        all_tags = {**self._tags, **own, _SWEEP: self._sweep_id}
+        all_tags = {**self._tags, **own, _SWEEP: self._sweep_id, _STATUS: "running"}
         created = self._client.create_run(self._experiment_id, start_time=started_ms, tags=all_tags, run_name=name)
         run = _as_run(created)
         run.steps = set()
         return run
 
     def _set_status(self, run: _Run, status: str, *, end_ms: int | None = None) -> None:
+        self._set_tags(run, {_STATUS: status.lower()})
         if run.status == status:
             return
         if status == "RUNNING":
@@ -220,10 +241,28 @@ class MlflowRuns:
             self._client.set_terminated(run.run_id, status=status, end_time=end_ms)
         run.status = status
 
-    def _set_tag(self, run: _Run, name: str, value: str) -> None:
-        if run.tags.get(name) != value:
-            self._client.set_tag(run.run_id, name, value)
-            run.tags[name] = value
+    def _set_tags(self, run: _Run, values: Mapping[str, str]) -> None:
+        from mlflow.entities import RunTag
+
+        new = {name: value for name, value in values.items() if run.tags.get(name) != value}
+        if new:
+            self._client.log_batch(run.run_id, tags=[RunTag(name, value) for name, value in new.items()])
+            run.tags.update(new)
+
+    def _log_inputs(self, run: _Run, inputs: Iterable[DataInput]) -> None:
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+
+        new = [item for item in inputs if (item.name, item.digest) not in run.inputs]
+        datasets = [
+            DatasetInput(
+                Dataset(item.name, item.digest, item.source_type, item.source, profile=item.profile),
+                [InputTag("mlflow.data.context", item.context)],
+            )
+            for item in new
+        ]
+        if datasets:
+            self._client.log_inputs(run.run_id, datasets=datasets)
+            run.inputs.update((item.name, item.digest) for item in new)
 
     def _log_metrics(self, run: _Run, metrics: Mapping[str, float], at_ms: int) -> None:
         from mlflow.entities import Metric
@@ -245,39 +284,18 @@ class MlflowRuns:
                 self._client.log_artifacts(run.run_id, folder)
 
 
-def _drop_moved(database: Path, experiment: str, artifacts: str | None) -> None:
-    """Delete a database that still names another folder for artifacts: it was moved here, and can be filled anew.
-
-    MLflow keeps the artifact folder of an experiment for good.
-    """
-    with closing(sqlite3.connect(database)) as connection:
-        known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'experiments'").fetchone()
-        query = "SELECT artifact_location FROM experiments WHERE name = ?"
-        found = connection.execute(query, (experiment,)).fetchone() if known else None
-    if found and found[0] != artifacts:
-        for suffix in ("", "-wal", "-shm"):
-            database.with_name(database.name + suffix).unlink(missing_ok=True)
-
-
-def _prepare_sqlite(uri: str) -> None:
-    """Make the database's folder, and let readers (the UI) go on while the driver writes."""
-    if uri.startswith("sqlite:///"):
-        database = Path(uri.removeprefix("sqlite:///"))
-        database.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(database)
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-        finally:
-            connection.close()
-
-
 def _as_run(found: Any) -> _Run:
     return _Run(
         run_id=found.info.run_id,
+        name=found.info.run_name,
+        artifact_uri=found.info.artifact_uri,
         status=found.info.status,
         tags=dict(found.data.tags),
         parameters=set(found.data.params),
         metrics=dict(found.data.metrics),
+        inputs={
+            (item.dataset.name, item.dataset.digest) for item in (found.inputs.dataset_inputs if found.inputs else ())
+        },
         steps=None,
     )
 

@@ -165,6 +165,8 @@ def sweep_record(plan: Plan) -> SweepRecord:
         left_out=(*plan.left_out, *_not_here(plan)),
         primary_groups=plan.primary_groups,
         tracking_uri=absolute_uri(uri) if (uri := plan.sweep.tracking.uri) is not None else None,
+        register_best=plan.sweep.tracking.register_best,
+        upload_checkpoints=plan.sweep.tracking.upload_checkpoints,
     )
 
 

@@ -19,6 +19,7 @@ from orchestrator.checks import (
     negative_problems,
     pool_problems,
     probe_problems,
+    register_problems,
     run_file_problems,
 )
 from orchestrator.data_notes import collection_notes, pair_notes
@@ -135,6 +136,8 @@ def _resolved(sweep: SweepFile, where: str, missing: MissingInputs, problems: li
         kept = [spec for spec in asked.evaluation if spec in data and not spec.entry.is_scored]
         problems += run_file_problems(kept, where)
     problems += probe_problems(sweep.probe, contrastive, num_queries, where)
+    if expansion and sweep.tracking.register_best:
+        problems += register_problems(expansion.trials, where)
     evaluations = with_reader(
         expansion.evaluations if expansion else (), data, where, problems, is_missing=missing.has_weights
     )

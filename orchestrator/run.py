@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from orchestrator.events import Ended, Event, Listener, Started, Stepped
+from orchestrator.exports import export_all
 from orchestrator.interrupt import Interrupt, interruptible
+from orchestrator.labels import provenance_tags
 from orchestrator.machine import available_cpus
 from orchestrator.meaning import meaning_problems
 from orchestrator.not_run import not_run_problems
@@ -21,7 +23,7 @@ from orchestrator.plan import Plan, make_plan, sweep_record
 from orchestrator.program import command
 from orchestrator.progress import progress_of, shown
 from orchestrator.resolve import Resolved, resolve
-from orchestrator.show import export_all, print_notices, print_results
+from orchestrator.show import print_notices, print_results
 from orchestrator.storage import storage_of
 from orchestrator.terminal import chatter_to
 from results import layout
@@ -63,7 +65,7 @@ def run_sweep(request: Request) -> int:
     only = parse_only(request.only, resolved.expansion)
     uri = storage_of(resolved.sweep, request.storage)
     store = open_store(uri)
-    with _locked(store, uri) as lock:
+    with locked(store, uri) as lock:
         plan = make_plan(resolved, store, only)
         if problems := list(meaning_problems(plan, store)):
             raise InputError(problems)
@@ -87,7 +89,8 @@ def _all_done(plan: Plan) -> str:
 
 
 @contextmanager
-def _locked(store: Store, uri: str) -> Iterator[Lock]:
+def locked(store: Store, uri: str) -> Iterator[Lock]:
+    """Hold the sweep's lock. Raises InputError where a live run holds it."""
     try:
         lock = store.lock(
             layout.SWEEP_LOCK, owner=f"{socket.gethostname()}:{os.getpid()}", stale_after_s=_STALE_AFTER_S
@@ -104,7 +107,7 @@ def _locked(store: Store, uri: str) -> Iterator[Lock]:
 def _run_left(plan: Plan, store: Store, lock: Lock, request: Request, resolved: Resolved) -> int:
     """Place everything that is left; the terminal shows progress, and libraries' own output goes to a log file."""
     _write_record(plan, store, request.path)
-    log = _log_file(store)
+    log = log_file(store)
     with chatter_to(log) as screen:
         screen.print(f"Sweep '{plan.sweep.name}' in {store.uri}; libraries' own output is in {log}")
         interrupted = _place_and_mirror(plan, store, lock, screen, log)
@@ -213,9 +216,9 @@ def _write_record(plan: Plan, store: Store, path: Path) -> None:
         store.write(layout.spec_key(layout.probe_prefix(probe.probe_id)), to_json(probe.spec).encode())
 
 
-def _log_file(store: Store) -> Path:
+def log_file(store: Store, what: str = "run") -> Path:
     """The log of this run: beside the sweep where that is a local folder."""
-    name = f"run-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.getpid()}.log"
+    name = f"{what}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.getpid()}.log"
     return Path(store.uri) / "logs" / name
 
 
@@ -245,8 +248,7 @@ def _open_tracking(plan: Plan, store: Store, log: Path) -> "Tracking | None":
     place = place_of(store, plan.sweep.tracking.uri, where=plan.where)
     if place is None:
         return None
-    made_by = provenance()
-    tags = {"git_commit": made_by.commit, "git_dirty": str(made_by.dirty).lower()} if made_by.commit else {}
+    tags = provenance_tags(provenance().to_json())  # of runs whose rows do not say what made them: failed ones
     return Tracking.open(store, sweep_record(plan), place, sweep_id=sweep_id(store), log_file=log, tags=tags)
 
 
@@ -276,14 +278,12 @@ def _part_is_finished(plan: Plan, store: Store) -> bool:
 def _end_tracking(tracking: "Tracking", plan: Plan, store: Store, interrupt: Interrupt, screen: Console) -> None:
     try:
         if not interrupt.asked:
-            results = export_all(store, sweep_record(plan))
-            tracking.finish_sweep(
-                "finished" if not results.num_missing or _part_is_finished(plan, store) else "failed",
-                tables=results.files,
-                metrics=results.metrics,
-            )
+            summary = export_all(store, sweep_record(plan))
+            is_done = not summary.num_missing or _part_is_finished(plan, store)
+            tracking.finish_sweep("finished" if is_done else "failed", summary)
     finally:
         with screen.status("sending the last runs to MLflow"):
             tracking.close()
     if tracking.behind:
-        screen.print(f"MLflow lacks something ({tracking.behind}); the next run of this sweep sends it.", markup=False)
+        behind = f"MLflow lacks something ({tracking.behind}); nothing is lost, this sends it:"
+        screen.print(f"{behind} {command('sync', store.uri)}", markup=False, soft_wrap=True)

@@ -1,14 +1,12 @@
 """What the commands print: plans, how a sweep stands, and its tables. Imports neither torch nor ray nor mlflow."""
 
 import contextlib
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
 from rich.console import Console
 from rich.table import Table as RichTable
 
@@ -52,15 +50,6 @@ class TablesRequest:
     where: tuple[str, ...]
     pool: bool
     allow_missing: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Exported:
-    """A sweep's tables as files (by name), its headline gains as metrics, and how much is missing."""
-
-    files: Mapping[str, str]
-    metrics: Mapping[str, float]
-    num_missing: int
 
 
 def open_sweep(sweep: str) -> tuple[Store, SweepRecord]:
@@ -154,7 +143,7 @@ def _state(status: Status | None, running: bool) -> str:
 
 def print_results(store: Store, record: SweepRecord, console: Console) -> None:
     """The gain table, the Fisher check, what is missing, and how to see more; holes are marked."""
-    collected = _collected(store, record)
+    collected = collected_rows(store, record)
     shown = [name for name in _AFTER_A_RUN if name in applicable(record)]
     names = [*shown, *(["missing"] if collected.missing else [])]
     for name in names:
@@ -170,7 +159,8 @@ def print_results(store: Store, record: SweepRecord, console: Console) -> None:
     console.print(f"Runs in the MLflow UI: {command('ui', store.uri)}", markup=False, soft_wrap=True)
 
 
-def _collected(store: Store, record: SweepRecord) -> Collected:
+def collected_rows(store: Store, record: SweepRecord) -> Collected:
+    """The rows of a sweep. Raises InputError where another version of this program wrote them."""
     try:
         return collect(store, record)
     except SchemaError as error:
@@ -183,7 +173,7 @@ def write_tables(store: Store, record: SweepRecord, request: TablesRequest) -> N
     Raises:
         InputError: no such table, a choice that cannot be made, or a table with holes that are not allowed.
     """
-    collected = _collected(store, record)
+    collected = collected_rows(store, record)
     names = request.names or applicable(record)
     if request.output_format == "csv" and request.output is None and len(names) > 1:
         message = f"several tables are no one CSV file: name one ({', '.join(names)}), or a folder for them with -o"
@@ -232,36 +222,3 @@ def _write(files: Mapping[str, str], output: Path | None) -> None:
     for name, text in files.items():
         (output / name).write_text(text, encoding="utf-8")
         print(output / name)
-
-
-def export_all(store: Store, record: SweepRecord) -> Exported:
-    """Every table in every format, holes marked, with the headline gains; also written under `tables/`."""
-    collected = _collected(store, record)
-    files: dict[str, str] = {}
-    for name in applicable(record):
-        try:
-            table = TABLES[name].build(collected, TableOptions())
-        except SelectionError:
-            continue  # several training data sets or scales: no one table of them, `tables --where` makes each
-        for output_format in ("md", "csv", "latex"):
-            files.update(export(table, output_format, allow_missing=True))
-    for name, text in files.items():
-        store.write(f"tables/{name}", text.encode())
-    return Exported(files=files, metrics=_headline_gains(collected), num_missing=len(collected.missing))
-
-
-def _headline_gains(collected: Collected) -> dict[str, float]:
-    """Gain in nDCG points (times 100) per family, regime, scale, group and similarity, at most 40 of them."""
-    try:
-        rows = TABLES["gains"].build(collected, TableOptions()).rows
-    except SelectionError:
-        return {}
-    trained = rows.filter((pl.col("kind") == "train") & pl.col("gain").is_not_null())
-    several_scales = trained["scale"].n_unique() > 1
-    return {_gain_metric(row, several_scales): 100 * row["gain"] for row in trained.head(40).iter_rows(named=True)}
-
-
-def _gain_metric(row: Mapping[str, Any], several_scales: bool) -> str:
-    """'gain/GROUP/MODEL/REGIME/SIMILARITY', with the scale as 'matched_20' where there are several."""
-    scale = "/" + re.sub(r"[()]", "_", row["scale"]).rstrip("_") if several_scales else ""
-    return f"gain/{row['group']}/{row['model']}/{row['init_regime']}{scale}/{row['similarity']}".replace(" ", "_")

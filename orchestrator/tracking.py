@@ -1,28 +1,38 @@
 """The MLflow mirror of a sweep, as the driver sees it: calls return at once, and none of them ever fails a sweep.
 
-One thread writes (so SQLite never sees two writers). What could not be written is rebuilt from the sweep folder by
-`sync`, at the end of a trial, of the sweep, or when the same command is given again.
+One thread writes (so SQLite never sees two writers); files of checkpoints go in another. What could not be written is
+rebuilt from the sweep folder by `sync`: again and again while the sweep runs, at its end, by `densesweep sync`, or when
+the same command is given again.
 """
 
+import json
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from orchestrator.background import Background
-from orchestrator.mirror import HistoryRow, Mirror
-from orchestrator.mlflow_runs import MlflowRuns, now_ms, quiet_environment, quiet_mlflow
+from orchestrator.checkpoint_uploads import CheckpointUploads
+from orchestrator.exports import SweepSummary
+from orchestrator.mirror import MANIFEST, HistoryRow, Mirror, RunContent
+from orchestrator.mlflow_client import quiet_environment, quiet_mlflow
+from orchestrator.mlflow_runs import LeftRunning, MlflowRuns, now_ms
 from orchestrator.tracking_place import TrackingPlace, place_of, sweep_id, tracking_problems
-from results.layout import SweepRecord
+from results.layout import SweepRecord, checkpoint_prefix
 from results.store import Store
 from search_spaces.specs import ProbeSpec, TrialSpec
 
 __all__ = [
+    "LeftRunning",
     "SweepState",
+    "SweepSummary",
     "Tracking",
     "TrackingPlace",
+    "end_left_running",
+    "left_running",
     "mirror_is_whole",
     "place_of",
     "quiet_environment",
@@ -56,6 +66,24 @@ def mirror_is_whole(store: Store, place: TrackingPlace) -> bool:
     return place.own_database is None or place.own_database.exists()
 
 
+def left_running(store: Store, record: SweepRecord, place: TrackingPlace) -> tuple[LeftRunning, ...]:
+    """The sweep's runs that are RUNNING at `place`, for a sweep that no driver runs: what a killed one left.
+
+    Raises:
+        Exception: what MLflow raises where the place cannot be reached.
+    """
+    return _runs_of(store, record, place).left_running()
+
+
+def end_left_running(store: Store, record: SweepRecord, place: TrackingPlace) -> tuple[LeftRunning, ...]:
+    """End as KILLED what `left_running` finds, and return it; the sweep's lock must be held. Raises as it does."""
+    return _runs_of(store, record, place).end_left_running()
+
+
+def _runs_of(store: Store, record: SweepRecord, place: TrackingPlace) -> MlflowRuns:
+    return MlflowRuns(place, experiment=record.name, sweep_id=sweep_id(store), tags={})
+
+
 class Tracking:
     """The mirror of one sweep, from `open` to `close`. Only `open` raises, where its log cannot be written."""
 
@@ -72,6 +100,7 @@ class Tracking:
         self._specs: dict[str, TrialSpec | ProbeSpec] = {}
         self._live: set[str] = set()  # trials and probes that this driver is running
         self._ended = False
+        self._uploads = CheckpointUploads(store, runs.upload, self._note_upload, name="mlflow-uploads")
 
     @classmethod
     def open(
@@ -99,7 +128,7 @@ class Tracking:
     @property
     def behind(self) -> str | None:
         """Why the mirror lacks something, in one line; None while it lacks nothing."""
-        return self._background.failure
+        return self._background.failure or self._uploads.failure
 
     @property
     def parent_run_id(self) -> str | None:
@@ -114,8 +143,9 @@ class Tracking:
 
     def log_steps(self, key: str, rows: Sequence[HistoryRow]) -> None:
         """Add history rows (columns of `results.schemas.HISTORY`); steps that the run has already are passed over."""
-        if self.behind:
-            return  # the history in the sweep folder brings them later
+        if self._background.failure:
+            self._sync_when_due()  # the history in the sweep folder brings them later
+            return
         now = now_ms()
         with self._lock:
             waiting = self._pending.setdefault(key, [])
@@ -126,17 +156,20 @@ class Tracking:
 
     def finish(self, key: str) -> None:
         """A trial or probe has ended: mirror its status, rows and headline metrics from the sweep folder."""
+        if self._background.failure:
+            self._live.discard(key)
+            self._sync_when_due()  # not each end: a server that hangs would be waited for as often
+            return
         self._background.submit(f"end of {key}", partial(self._finish, key), recovers=True)
 
     def sync(self) -> None:
         """Bring the mirror up to date with the sweep folder: whatever is missing or stale there, and nothing twice."""
         self._background.submit("sync", self._sync, recovers=True)
 
-    def finish_sweep(self, state: SweepState, *, tables: Mapping[str, str], metrics: Mapping[str, float]) -> None:
-        """End the parent run with its tables, by file name; the first Markdown one is also its description."""
+    def finish_sweep(self, state: SweepState, summary: SweepSummary) -> None:
+        """End the parent run with what the sweep showed."""
         self._ended = True
-        end = partial(self._finish_sweep, state, dict(tables), dict(metrics))
-        self._background.submit("end of the sweep", end, recovers=True)
+        self._background.submit("end of the sweep", partial(self._finish_sweep, state, summary), recovers=True)
 
     def flush(self, timeout_s: float = 60.0) -> bool:
         """Wait until everything so far was tried; say whether that came within `timeout_s`."""
@@ -144,8 +177,22 @@ class Tracking:
 
     def close(self, timeout_s: float = 120.0) -> None:
         """Write what is queued and end. Runs that are still RUNNING, the sweep's included, end as KILLED."""
+        until = time.monotonic() + timeout_s
+
+        def left_s() -> float:
+            return max(0.0, until - time.monotonic())
+
+        self._background.flush(left_s())
+        self._uploads.close(left_s())
         self._background.submit("close", self._end_live)
-        self._background.close(timeout_s)
+        self._background.close(left_s())
+
+    def _sync_when_due(self) -> None:
+        if self._background.take_retry():
+            self.sync()
+
+    def _note_upload(self, key: str, checkpoint_hash: str) -> None:
+        self._background.submit(f"checkpoint of {key}", partial(self._runs.uploaded, key, checkpoint_hash))
 
     # Everything below runs in the background thread alone.
 
@@ -154,17 +201,17 @@ class Tracking:
         for key in self._mirror.keys:
             content = self._mirror.content(key)
             if content is not None:
-                self._runs.mirror(content)
+                self._mirror_run(content)
         live = set(self._live)  # a copy: the driver adds to it meanwhile
         for key in live:
-            self._runs.reopen(key, self._specs[key])
+            self._start(key)
         for key in self._runs.running - live:
             self._runs.end(key, "killed")  # its driver is no more
         for key in list(self._pending):
             self._log_pending(key)
 
     def _start(self, key: str) -> None:
-        self._runs.reopen(key, self._specs[key])
+        self._runs.reopen(self._mirror.labels(key, self._specs[key]))
 
     def _log_pending(self, key: str) -> None:
         with self._lock:
@@ -174,20 +221,31 @@ class Tracking:
 
     def _finish(self, key: str) -> None:
         self._live.discard(key)
-        if self.behind:
+        if self._background.failure:
             self._sync()
         elif (content := self._mirror.content(key)) is not None:
-            self._runs.mirror(content)
+            self._mirror_run(content)
 
-    def _finish_sweep(self, state: SweepState, tables: Mapping[str, str], metrics: Mapping[str, float]) -> None:
-        if self.behind:
+    def _mirror_run(self, content: RunContent) -> None:
+        self._runs.mirror(content)
+        key, manifest = content.labels.key, content.artifacts.get(MANIFEST)
+        if manifest is not None and self._mirror.record.upload_checkpoints:
+            checkpoint_hash = json.loads(manifest)["checkpoint_hash"]
+            if not self._runs.has_checkpoint(key, checkpoint_hash):
+                self._uploads.submit(key, checkpoint_hash, self._runs.run_id(key))
+
+    def _finish_sweep(self, state: SweepState, summary: SweepSummary) -> None:
+        if self._background.failure:
             self._sync()
-        self._runs.end_sweep(state, tables=tables, metrics=metrics)
+        if self._mirror.record.register_best:
+            for best in self._mirror.best():
+                self._runs.register(best, f"{self._store.uri}/{checkpoint_prefix(best.trial_id)}")
+        self._runs.end_sweep(state, summary)
 
     def _end_live(self) -> None:
         for key in self._runs.running:
             self._runs.end(key, "killed")
-        if self._ended:
+        if not self._ended:
+            self._runs.end_sweep("killed", SweepSummary())
+        elif self._uploads.failure is None:
             self._store.write(_WHOLE, self._place.uri.encode())
-        else:
-            self._runs.end_sweep("killed", tables={}, metrics={})

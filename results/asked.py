@@ -27,7 +27,7 @@ def asked_evaluations(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedR
     """The per query rows and scored pairs that a checkpoint must have; `trial` is its row of the schema TRIALS."""
     spec = from_json(TrialSpec, trial["spec_json"])
     own = trained_similarity(spec.similarity, trial["gamma_q"], trial["gamma_d"])
-    for evaluation in _planned(store, trial):
+    for evaluation in planned_evaluations(store, trial["trial_id"]):
         for similarity in score_similarities(own, evaluation):
             key = scored_rows(evaluation, evaluation_id(trial["checkpoint_hash"], evaluation, similarity))
             yield AskedRows(evaluation=evaluation, score_similarity=similarity.name, key=key)
@@ -37,7 +37,7 @@ def asked_runs(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedRows]:
     """The run files that are to be kept of a checkpoint; `trial` is its row of the schema TRIALS."""
     spec = from_json(TrialSpec, trial["spec_json"])
     own = trained_similarity(spec.similarity, trial["gamma_q"], trial["gamma_d"])
-    for evaluation in _planned(store, trial):
+    for evaluation in planned_evaluations(store, trial["trial_id"]):
         for similarity in score_similarities(own, evaluation) if evaluation.keeps_runs else ():
             key = run_file(evaluation_id(trial["checkpoint_hash"], evaluation, similarity))
             yield AskedRows(evaluation=evaluation, score_similarity=similarity.name, key=key)
@@ -47,7 +47,7 @@ def asked_answers(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedRows]
     """The answers that a reader must have given for a checkpoint; `trial` is its row of the schema TRIALS."""
     spec = from_json(TrialSpec, trial["spec_json"])
     own = trained_similarity(spec.similarity, trial["gamma_q"], trial["gamma_d"])
-    for evaluation in _planned(store, trial):
+    for evaluation in planned_evaluations(store, trial["trial_id"]):
         for similarity in score_similarities(own, evaluation) if evaluation.rag else ():
             key = answer_rows(answers_id(trial["checkpoint_hash"], evaluation, similarity))
             yield AskedRows(evaluation=evaluation, score_similarity=similarity.name, key=key)
@@ -55,10 +55,13 @@ def asked_answers(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedRows]
 
 def asked_norms(store: Store, trial: Mapping[str, Any]) -> list[str]:
     """Keys of the norms that a checkpoint must have; `trial` is its row of the schema TRIALS."""
-    return [norm_rows(encoding_id(trial["checkpoint_hash"], evaluation)) for evaluation in _planned(store, trial)]
+    return [
+        norm_rows(encoding_id(trial["checkpoint_hash"], evaluation))
+        for evaluation in planned_evaluations(store, trial["trial_id"])
+    ]
 
 
-def _planned(store: Store, trial: Mapping[str, Any]) -> tuple[EvaluationSpec, ...]:
+def planned_evaluations(store: Store, trial_id: str) -> tuple[EvaluationSpec, ...]:
     """What the planner left beside the trial; nothing where it has not yet."""
-    key = evaluations_key(trial["trial_id"])
+    key = evaluations_key(trial_id)
     return evaluations_from_bytes(store.read(key)) if store.exists(key) else ()

@@ -78,6 +78,8 @@ class SweepRecord:
     left_out: tuple[LeftOut, ...]
     primary_groups: tuple[str, ...]  # the groups whose unweighted mean decides the Fisher check's winner
     tracking_uri: str | None = None  # the file's tracking.uri; without one, SQLite that the sweep folder fills
+    register_best: bool = False  # tracking.register
+    upload_checkpoints: bool = False
 
 
 Record = TypeVar("Record", Status, SweepRecord)
@@ -122,6 +124,11 @@ def history_rows(trial_id: str) -> str:
 def checkpoint_prefix(trial_id: str) -> str:
     """The folder of the trial's final checkpoint."""
     return f"trials/{trial_id}/checkpoint"
+
+
+def manifest_key(trial_id: str) -> str:
+    """Name, size and hash of each file of the trial's final checkpoint, found when it is first asked for."""
+    return f"tracking/manifests/{trial_id}.json"
 
 
 def last_checkpoint_prefix(trial_id: str) -> str:

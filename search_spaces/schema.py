@@ -208,9 +208,15 @@ class CheckpointsBlock(Block):
 
 
 class TrackingBlock(Block):
-    """The MLflow tracking server; without one, SQLite in the sweep folder."""
+    """The MLflow tracking server; without one, SQLite in the sweep folder.
+
+    `register`: the best checkpoint of each cell, by validation score, becomes a version in the model registry.
+    `upload_checkpoints`: checkpoints are copied to the runs, file by file; else only their manifests are.
+    """
 
     uri: str | None = None
+    register_best: bool = Field(default=False, alias="register")  # pydantic's own models have a `register`
+    upload_checkpoints: bool = False
 
 
 class SweepFile(Block):

@@ -11,7 +11,8 @@ import pytest
 PROJECT = Path(__file__).resolve().parent.parent
 PACKAGES = ("search_spaces", "results", "trainers", "orchestrator")
 HOMES = {
-    "mlflow": {"orchestrator/mlflow_runs.py"},
+    "mlflow": {"orchestrator/mlflow_client.py", "orchestrator/mlflow_runs.py", "orchestrator/model_registry.py"},
+    "matplotlib": {"results/plots.py"},
     "ray": {"orchestrator"},
     "faiss": set(),
     "accelerate": {"trainers/training/accelerators.py", "trainers/training/stepping.py"},

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from results.store import Store, open_store
+
 ANIMALS = ["ant", "bear", "cat", "dog", "eel", "fox", "goat", "hen", "ibex", "jay", "koala", "lion"]
 PLACES = ["in the wood", "by the sea", "on the hill", "at night"]
 DEADLINE_S = 180.0
@@ -85,6 +87,12 @@ class Sweep:
 
 def _environment() -> Mapping[str, str]:
     return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "COLUMNS": "200", "NO_COLOR": "1"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An empty sweep folder, with a space in its path, as folders of real people have."""
+    return open_store(str(tmp_path / "my sweeps" / "small"))
 
 
 @pytest.fixture

@@ -1,0 +1,135 @@
+"""What a sweep showed: every table in every format, plots and the headline; into its folder, and for tracking."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from orchestrator.descriptions import MAX_DESCRIPTION
+from orchestrator.show import collected_rows
+from results.collect import Collected
+from results.headline import headline
+from results.layout import SweepRecord, history_rows
+from results.rendering import export
+from results.rendering.fitting import fitted
+from results.rows import read_rows
+from results.selection import SelectionError
+from results.store import Store
+from results.tables import TABLES, applicable
+from results.tables.table import Table, TableOptions
+
+_MAX_FIGURES = 24  # of loss curves: of the first models of a sweep that has more
+_MAX_GAINS = 40  # numbers of the parent run, which stays under 50
+_MODEL = ["training_data", "family", "layers", "init_regime", "scale_mode", "scale_value"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepSummary:
+    """What the sweep's own run shows: a description in Markdown, files by their path, numbers; how much is missing."""
+
+    description: str = ""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    num_missing: int = 0
+
+
+def export_all(store: Store, record: SweepRecord) -> SweepSummary:
+    """Tables with holes marked, plots, and headline gains; the files are also written under `tables/` and `plots/`."""
+    collected = collected_rows(store, record)
+    tables = dict(_tables(collected))
+    texts = {
+        f"tables/{name}": text.encode()
+        for table in tables.values()
+        for output_format in ("md", "csv", "latex")
+        for name, text in export(table, output_format, allow_missing=True).items()
+    }
+    files = {**texts, **dict(_plots(collected, tables.get("gains")))}
+    for key, data in files.items():
+        store.write(key, data)
+    return SweepSummary(
+        description=_description(collected, tables, texts),
+        files=files,
+        metrics=_headline_gains(tables["gains"].rows) if "gains" in tables else {},
+        num_missing=len(collected.missing),
+    )
+
+
+def _tables(collected: Collected) -> Iterator[tuple[str, Table]]:
+    for name in applicable(collected.record):
+        try:
+            yield name, TABLES[name].build(collected, TableOptions())
+        except SelectionError:
+            continue  # several training data sets or scales: no one table of them, `tables --where` makes each
+
+
+def _description(collected: Collected, tables: Mapping[str, Table], texts: Mapping[str, bytes]) -> str:
+    """The headline gains, or the beginning of the first other table, and how far the sweep is whole."""
+    record = collected.record
+    num_missing = len(collected.missing)
+    state = f"{len(record.trials)} trials, {len(record.probes)} probes" + (
+        f", {num_missing} missing" * bool(num_missing)
+    )
+    listed = ", ".join(f"`tables/{name}.md`" for name in tables)
+    whole = f"Whole tables: artifacts {listed}. {state}."
+    if "gains" in tables:
+        rows, primary = tables["gains"].rows, record.primary_groups
+        return headline(rows, baseline="cosine", primary_groups=primary, limit=MAX_DESCRIPTION, whole=whole)
+    first = next(iter(tables), None)
+    lines = texts[f"tables/{first}.md"].decode().rstrip().splitlines() if first else []
+    return fitted(lines, [whole], MAX_DESCRIPTION)
+
+
+def _plots(collected: Collected, gains: Table | None) -> Iterator[tuple[str, bytes]]:
+    from results import plots  # here, since matplotlib takes half a second that no other command spends
+
+    if gains is not None:
+        rows = gains.rows.filter((pl.col("kind") == "train") & pl.col("gain").is_not_null())
+        for (group,), of_group in rows.group_by(["group"], maintain_order=True):
+            figure = plots.gain_dots(of_group, f"Gains on {group}")
+            yield f"plots/gains_{group}.svg", plots.svg(figure)
+    trained = collected.trials.filter((pl.col("kind") == "train") & pl.col("similarity").is_not_null())
+    for _, trials in list(trained.group_by(_MODEL, maintain_order=True))[:_MAX_FIGURES]:
+        history = _histories(collected.store, trials)
+        if history.height:
+            name = _model_name(trials.row(0, named=True))
+            yield f"plots/loss_{_file_name(name)}.svg", plots.svg(plots.loss_curves(history, name))
+
+
+def _histories(store: Store, trials: pl.DataFrame) -> pl.DataFrame:
+    """The losses of trials, with their similarity."""
+    found = [
+        pl.DataFrame(schema={"trial_id": pl.String, "similarity": pl.String, "step": pl.Int64, "loss": pl.Float64})
+    ]
+    for trial_id, similarity in trials.select("trial_id", "similarity").rows():
+        if store.exists(history_rows(trial_id)):
+            rows = pl.DataFrame(
+                read_rows(store, history_rows(trial_id), "history").select(["trial_id", "step", "loss"])
+            )
+            found.append(rows.select("trial_id", pl.lit(similarity).alias("similarity"), "step", "loss"))
+    return pl.concat(found)
+
+
+def _model_name(row: Mapping[str, object]) -> str:
+    layers = f"-{row['layers']}l" if row["layers"] else ""
+    scale = f"{row['scale_mode']}({row['scale_value']:g})"
+    return f"{row['family']}{layers} {row['init_regime']} on {row['training_data']}, {scale}"
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "_", name).strip("_")
+
+
+def _headline_gains(rows: pl.DataFrame) -> dict[str, float]:
+    """Gain in points (times 100) per family, regime, scale, group and similarity, at most 40 of them."""
+    trained = rows.filter((pl.col("kind") == "train") & pl.col("gain").is_not_null())
+    several_scales = trained["scale"].n_unique() > 1
+    return {
+        _gain_metric(row, several_scales): 100 * row["gain"] for row in trained.head(_MAX_GAINS).iter_rows(named=True)
+    }
+
+
+def _gain_metric(row: Mapping[str, str], several_scales: bool) -> str:
+    """'gain/GROUP/MODEL/REGIME/SIMILARITY', with the scale as 'matched_20' where there are several."""
+    scale = "/" + re.sub(r"[()]", "_", row["scale"]).rstrip("_") if several_scales else ""
+    return f"gain/{row['group']}/{row['model']}/{row['init_regime']}{scale}/{row['similarity']}".replace(" ", "_")

