@@ -75,7 +75,9 @@ class MlflowRuns:
 
     def connect(self, sweep_artifacts: Mapping[str, bytes]) -> None:
         """Find or create experiment and parent run, and read anew what the server holds of the sweep."""
-        found = self._open()
+        self._client = open_client(self._place, self._experiment)
+        self._experiment_id = found_experiment(self._client, self._experiment, self._place.artifacts)
+        found, self._runs = self._read()
         parent = found or self._create(self._experiment, {"kind": "sweep"}, started_ms=None)
         self.parent_run_id = parent.run_id
         self._set_status(parent, "RUNNING")
@@ -83,17 +85,23 @@ class MlflowRuns:
 
     def left_running(self) -> tuple[LeftRunning, ...]:
         """The runs of the sweep, the parent included, that are RUNNING on the server; only reads."""
-        parent = self._open()
-        runs = (*([parent] if parent else []), *self._runs.values())
-        return tuple(LeftRunning(run_id=run.run_id, name=run.name) for run in runs if run.status == "RUNNING")
+        return tuple(LeftRunning(run_id=run.run_id, name=run.name) for run in self._left())
 
     def end_left_running(self) -> tuple[LeftRunning, ...]:
         """End as KILLED what `left_running` finds, and return it. No driver may be running the sweep."""
-        parent = self._open()
-        left = [run for run in (*self._runs.values(), *([parent] if parent else [])) if run.status == "RUNNING"]
+        left = self._left()
         for run in left:
             self._set_status(run, "KILLED")
         return tuple(LeftRunning(run_id=run.run_id, name=run.name) for run in left)
+
+    def _left(self) -> list[_Run]:
+        self._client = open_client(self._place, self._experiment)
+        experiment = self._client.get_experiment_by_name(self._experiment)
+        if experiment is None:
+            return []
+        self._experiment_id = experiment.experiment_id
+        parent, self._runs = self._read()
+        return [run for run in (*self._runs.values(), *([parent] if parent else [])) if run.status == "RUNNING"]
 
     def reopen(self, labels: RunLabels) -> None:
         """Find or create the run of a trial or probe, and let it be RUNNING."""
@@ -174,13 +182,6 @@ class MlflowRuns:
         if summary.description:
             self._set_tags(parent, {_NOTE: summary.description})
         self._set_status(parent, _ENDED[state])
-
-    def _open(self) -> _Run | None:
-        """Connect, and read anew what the server holds; the parent run, if there is one."""
-        self._client = open_client(self._place, self._experiment)
-        self._experiment_id = found_experiment(self._client, self._experiment, self._place.artifacts)
-        found, self._runs = self._read()
-        return found
 
     def _read(self) -> tuple[_Run | None, dict[str, _Run]]:
         """The parent run and the children by identity. Of two runs with one identity the later is deleted.

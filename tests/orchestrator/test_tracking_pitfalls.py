@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import sqlite3
+from dataclasses import replace
 
 import pytest
 from mirrored_sweeps import (
@@ -115,6 +116,11 @@ def test_a_deleted_experiment_is_brought_back_with_its_runs(store):
     assert {name: run.info.run_id for name, run in runs_by_name(place_of(store)).items()} == before
 
 
+def test_looking_for_runs_makes_no_database(store):
+    assert left_running(store, RECORD, place_of(store)) == ()
+    assert not place_of(store).own_database.exists()
+
+
 def test_a_deleted_run_is_made_anew(store):
     end_trial(store, COSINE)
     end_sweep(store)
@@ -151,6 +157,8 @@ os.kill(os.getpid(), 9)
 def test_runs_that_a_killed_driver_left_running_are_found_and_ended(store):
     assert run_script(DRIVER_THAT_DIES, store.uri, FOLDER).returncode == -signal.SIGKILL
     place = place_of(store)
+    assert left_running(store, replace(RECORD, name="another"), place) == ()
+    assert [found.name for found in client_of(place).search_experiments()] == ["small", "Default"]
     found = left_running(store, RECORD, place)
     assert sorted(run.name for run in found) == sorted(["small", COSINE.title])
     assert {run.info.status for run in all_runs(place)} == {"RUNNING"}  # looking changes nothing

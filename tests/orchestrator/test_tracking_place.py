@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.exports import SweepSummary
 from orchestrator.plan import make_plan, sweep_record
 from orchestrator.resolve import resolve
 from orchestrator.tracking import Tracking, place_of, sweep_id, ui_command
@@ -96,7 +97,7 @@ def recorded_sweep(sweep, tmp_path):
     store.write(layout.SWEEP_RECORD, layout.to_bytes(record))
     found = place_of(store, plan.sweep.tracking.uri)
     tracking = Tracking.open(store, record, found, sweep_id=sweep_id(store), log_file=tmp_path / "log")
-    tracking.finish_sweep("finished", tables={}, metrics={})
+    tracking.finish_sweep("finished", SweepSummary())
     tracking.close()
     assert tracking.behind is None
 

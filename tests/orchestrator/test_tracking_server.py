@@ -101,7 +101,7 @@ def test_a_server_killed_during_a_real_sweep_gets_the_rest_from_sync(server, mak
     process = sweep.start("run", sweep.file.name)
     sweep.wait_for(lambda _: process.poll() is not None or named_runs(server.place, "tiny"))
     server.kill()
-    out, err = process.communicate(timeout=180)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 0, out + err
     assert "MLflow lacks something" in out
     assert f"densesweep sync {sweep.folder}" in out

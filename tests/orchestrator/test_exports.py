@@ -1,0 +1,75 @@
+"""What a sweep's own run shows: a description in MLflow's limits, tables, plots, under 50 numbers."""
+
+from dataclasses import replace
+
+import pytest
+from mirrored_sweeps import (
+    COSINE,
+    ENCODER,
+    QNORM,
+    RECORD,
+    UNTRAINED,
+    all_runs,
+    close,
+    end_everything,
+    end_trial,
+    open_tracking,
+    place_of,
+    planned_evaluation,
+)
+
+from orchestrator.exports import export_all
+from results.layout import PlannedTrial
+from results.tables import applicable
+from search_spaces.identity import trial_id
+
+
+def test_the_files_lie_in_the_sweep_folder_and_are_the_same_each_time(store):
+    end_everything(store)
+    summary = export_all(store, RECORD)
+    assert summary.num_missing == 0
+    assert summary.files == {key: store.read(key) for key in summary.files} == export_all(store, RECORD).files
+    tables = {f"tables/{name}.{kind}" for name in applicable(RECORD) for kind in ("md", "csv", "tex")}
+    assert tables <= set(summary.files)
+    plots = {f"plots/gains_{group}.svg" for group in ("in_domain", "out", "both")}
+    assert plots | {"plots/loss_minilm-3l_finetune_on_attack_fixed_20.svg"} <= set(summary.files)
+    assert summary.metrics["gain/out/minilm-3l/finetune/qnorm"] == pytest.approx(0.0)
+    assert "| minilm-3l | finetune | out | 30.00 | 0.00 |" in summary.description
+    assert "`tables/gains.md`" in summary.description
+    assert "4 trials" not in summary.description
+    assert "3 trials, 1 probes" in summary.description
+
+
+def test_a_sweep_that_has_only_begun_says_so(store):
+    summary = export_all(store, RECORD)
+    assert summary.num_missing > 0
+    assert f"{summary.num_missing} missing" in summary.description
+
+
+def test_a_huge_sweep_fits_into_mlflow(store):
+    """30 models in 12 groups and two regimes: far more lines than a description has room for."""
+    groups = [f"group_{number:02d}" for number in range(30)]
+    encoders = [replace(ENCODER, layers=layers) for layers in range(1, 5)]
+    specs = [replace(spec, encoder=encoder) for encoder in encoders for spec in (COSINE, QNORM, UNTRAINED)]
+    for spec in specs:
+        end_trial(store, spec, layers=spec.encoder.layers)
+    record = replace(
+        RECORD,
+        trials=tuple(PlannedTrial(trial_id=trial_id(spec), title=spec.title) for spec in specs),
+        probes=(),
+        evaluations=(planned_evaluation("attack", *groups), planned_evaluation("pydoc", *groups)),
+        primary_groups=("group_17",),
+    )
+    summary = export_all(store, record)
+    assert len(summary.files["tables/gains.md"]) > 8000
+    assert 5000 < len(summary.description) <= 7500
+    assert summary.description.count("| group_17 |") == len(encoders)
+    tracking = open_tracking(store, record=record)
+    tracking.finish_sweep("finished", summary)
+    close(tracking)
+    runs = {run.info.run_name: run for run in all_runs(place_of(store))}
+    parent = runs.pop("small")
+    assert parent.data.tags["mlflow.note.content"] == summary.description
+    assert 0 < len(parent.data.metrics) < 50
+    assert all(len(run.data.metrics) < 50 for run in runs.values())
+    assert all(len(value) < 8000 for run in (parent, *runs.values()) for value in run.data.tags.values())
