@@ -66,18 +66,20 @@ def _tables(collected: Collected) -> Iterator[tuple[str, Table]]:
 def _description(collected: Collected, tables: Mapping[str, Table], texts: Mapping[str, bytes]) -> str:
     """The headline gains, or the beginning of the first other table, and how far the sweep is whole."""
     record = collected.record
-    num_missing = len(collected.missing)
-    state = f"{len(record.trials)} trials, {len(record.probes)} probes" + (
-        f", {num_missing} missing" * bool(num_missing)
-    )
+    parts = [_counted(len(record.trials), "trial"), _counted(len(record.probes), "probe")]
+    parts += [f"{len(collected.missing)} missing"] if collected.missing else []
     listed = ", ".join(f"`tables/{name}.md`" for name in tables)
-    whole = f"Whole tables: artifacts {listed}. {state}."
+    whole = f"Whole tables: artifacts {listed}. {', '.join(parts)}."
     if "gains" in tables:
         rows, primary = tables["gains"].rows, record.primary_groups
         return headline(rows, baseline="cosine", primary_groups=primary, limit=MAX_DESCRIPTION, whole=whole)
     first = next(iter(tables), None)
     lines = texts[f"tables/{first}.md"].decode().rstrip().splitlines() if first else []
     return fitted(lines, [whole], MAX_DESCRIPTION)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _plots(collected: Collected, gains: Table | None) -> Iterator[tuple[str, bytes]]:

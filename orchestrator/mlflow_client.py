@@ -10,6 +10,7 @@ from typing import Any
 from orchestrator.tracking_place import TrackingPlace
 
 _LOGGERS = ("mlflow", "alembic", "urllib3", "orchestrator.background")
+_KIND = {"mlflow.experimentKind": "custom_model_development"}  # else the UI opens it as one of prompts and agents
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
@@ -61,7 +62,7 @@ def found_experiment(client: Any, name: str, artifacts: str | None) -> str:
     found = client.get_experiment_by_name(name)
     if found is None:
         try:
-            return client.create_experiment(name, artifact_location=artifacts)
+            return client.create_experiment(name, artifact_location=artifacts, tags=_KIND)
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise

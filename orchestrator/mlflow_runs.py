@@ -176,6 +176,7 @@ class MlflowRuns:
     def end_sweep(self, state: RunState, summary: SweepSummary) -> None:
         """End the parent run with what the sweep showed."""
         assert self.parent_run_id is not None, "connect() comes first"
+        self._drop_doubles()
         parent = _as_run(self._client.get_run(self.parent_run_id))
         self._log_metrics(parent, dict(list(summary.metrics.items())[:MAX_METRICS]), now_ms())
         self._log_artifacts(parent, summary.files)
@@ -184,11 +185,30 @@ class MlflowRuns:
         self._set_status(parent, _ENDED[state])
 
     def _read(self) -> tuple[_Run | None, dict[str, _Run]]:
-        """The parent run and the children by identity. Of two runs with one identity the later is deleted.
+        """The parent run and the children by identity. Of two with one identity the one that holds more stays."""
+        children: dict[str, _Run] = {}
+        for run in list(self._found()):  # all pages, before a deletion moves them
+            key = _key(run)
+            other = children.get(key)
+            if other is not None:
+                holds_less = other if _DIGEST in run.tags and _DIGEST not in other.tags else run
+                self._client.delete_run(holds_less.run_id)
+                run = other if holds_less is run else run
+            children[key] = run
+        return children.pop("", None), children
+
+    def _drop_doubles(self) -> None:
+        """Delete what has the identity of a run that this process wrote, and is not that run.
 
         MLflow's HTTP client sends a request again whose answer was lost, and so may create a run twice.
         """
-        children: dict[str, _Run] = {}
+        own = {"": self.parent_run_id, **{key: run.run_id for key, run in self._runs.items()}}
+        for run in list(self._found()):  # all pages, before a deletion moves them
+            if run.run_id != own.get(_key(run), run.run_id):
+                self._client.delete_run(run.run_id)
+
+    def _found(self) -> Iterator[_Run]:
+        """The runs of this sweep on the server, by the time they started."""
         token: str | None = None
         while token != "":
             page = self._client.search_runs(
@@ -197,14 +217,8 @@ class MlflowRuns:
                 order_by=["attributes.start_time ASC"],
                 page_token=token,
             )
-            for found in page:
-                run = _as_run(found)
-                key = run.tags.get("trial_id") or run.tags.get("probe_id") or ""
-                if key in children:
-                    self._client.delete_run(run.run_id)
-                children.setdefault(key, run)
+            yield from map(_as_run, page)
             token = page.token or ""
-        return children.pop("", None), children
 
     def _run(self, labels: RunLabels, *, started_ms: int | None) -> _Run:
         """The run of a trial or probe, found or created, with its labels as they are now."""
@@ -283,6 +297,11 @@ class MlflowRuns:
                 file.write_bytes(data)
             if artifacts:
                 self._client.log_artifacts(run.run_id, folder)
+
+
+def _key(run: _Run) -> str:
+    """The identity of a child run; empty for the parent."""
+    return run.tags.get("trial_id") or run.tags.get("probe_id") or ""
 
 
 def _as_run(found: Any) -> _Run:

@@ -76,6 +76,7 @@ def svg(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
+@_styled()
 def loss_curves(history: pl.DataFrame, title: str) -> Figure:
     """The loss of each trial by its steps, in the colour of its similarity.
 
@@ -91,6 +92,7 @@ def loss_curves(history: pl.DataFrame, title: str) -> Figure:
     return figure
 
 
+@_styled()
 def training_curves(history: pl.DataFrame, title: str) -> Figure:
     """One training: loss, norms and validation, as far as it has them; `history` has columns of the schema HISTORY."""
     panels = [(name, [c for c in columns if history[c].drop_nulls().len()]) for name, columns in _PANELS]
@@ -111,6 +113,7 @@ def training_curves(history: pl.DataFrame, title: str) -> Figure:
     return figure
 
 
+@_styled()
 def gain_dots(rows: pl.DataFrame, title: str) -> Figure:
     """Gains in points of one group: a line for each model, regime and scale, a mark for each similarity.
 
@@ -139,9 +142,8 @@ def _line_name(row: Mapping[str, Any], with_scale: bool) -> str:
 
 def _figure(*, width: float, height: float, num: int = 1) -> tuple[Figure, Sequence[Axes]]:
     """A figure of its own: without pyplot, which keeps figures in a state that all threads share."""
-    with _styled():
-        figure = Figure(figsize=(width, height), layout="constrained")
-        return figure, [figure.add_subplot(1, num, index + 1) for index in range(num)]
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, [figure.add_subplot(1, num, index + 1) for index in range(num)]
 
 
 def _legend(axes: Axes, similarities: Sequence[str], *, curves: bool) -> None:

@@ -169,6 +169,8 @@ def end_trial(store, spec, **columns):
         "layers": 3,
         "init_regime": "finetune",
         "similarity": similarity and similarity.name,
+        "scale_mode": spec.scale and spec.scale.mode,
+        "scale_value": spec.scale and spec.scale.value,
         "seed": spec.seed,
         "checkpoint_hash": f"checkpoint-of-{key}",
         "final_loss": 0.25 if spec.training else None,
@@ -403,5 +405,6 @@ class Server:
         raise AssertionError((self._folder / "server.log").read_text())
 
     def kill(self):
-        os.killpg(self._process.pid, signal.SIGKILL)  # its own session: the server and its workers
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)  # its own session: the server and its workers
         self._process.wait()

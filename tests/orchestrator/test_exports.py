@@ -27,7 +27,7 @@ from search_spaces.identity import trial_id
 def test_the_files_lie_in_the_sweep_folder_and_are_the_same_each_time(store):
     end_everything(store)
     summary = export_all(store, RECORD)
-    assert summary.num_missing == 0
+    assert summary.num_missing == 8  # of the untrained one: it is scored with cosine alone here
     assert summary.files == {key: store.read(key) for key in summary.files} == export_all(store, RECORD).files
     tables = {f"tables/{name}.{kind}" for name in applicable(RECORD) for kind in ("md", "csv", "tex")}
     assert tables <= set(summary.files)
@@ -36,8 +36,7 @@ def test_the_files_lie_in_the_sweep_folder_and_are_the_same_each_time(store):
     assert summary.metrics["gain/out/minilm-3l/finetune/qnorm"] == pytest.approx(0.0)
     assert "| minilm-3l | finetune | out | 30.00 | 0.00 |" in summary.description
     assert "`tables/gains.md`" in summary.description
-    assert "4 trials" not in summary.description
-    assert "3 trials, 1 probes" in summary.description
+    assert summary.description.endswith("3 trials, 1 probe, 8 missing.")
 
 
 def test_a_sweep_that_has_only_begun_says_so(store):
@@ -47,7 +46,7 @@ def test_a_sweep_that_has_only_begun_says_so(store):
 
 
 def test_a_huge_sweep_fits_into_mlflow(store):
-    """30 models in 12 groups and two regimes: far more lines than a description has room for."""
+    """4 models in 30 groups: far more lines than a description has room for."""
     groups = [f"group_{number:02d}" for number in range(30)]
     encoders = [replace(ENCODER, layers=layers) for layers in range(1, 5)]
     specs = [replace(spec, encoder=encoder) for encoder in encoders for spec in (COSINE, QNORM, UNTRAINED)]

@@ -10,14 +10,19 @@ from mirrored_sweeps import (
     COSINE,
     FOLDER,
     RECORD,
+    SUMMARY,
     TRIALS,
     all_runs,
     client_of,
+    close,
+    end_everything,
     end_sweep,
     end_trial,
     history,
     named_runs,
+    open_tracking,
     place_of,
+    run_live,
     run_script,
     runs_by_name,
     start_script,
@@ -104,6 +109,36 @@ def test_whoever_loses_the_race_for_the_experiment_finds_it(store):
     client = open_client(place, "small")
     first = found_experiment(client, "small", place.artifacts)
     assert found_experiment(Late(client), "small", place.artifacts) == first
+
+
+def double(place, run):
+    """Create a run again, as an HTTP client does that sent its request twice since the first answer was lost."""
+    client = client_of(place)
+    return client.create_run(run.info.experiment_id, start_time=1, tags=run.data.tags, run_name=run.info.run_name)
+
+
+def test_runs_that_were_created_twice_are_there_once_at_the_end(store):
+    tracking = open_tracking(store)
+    run_live(tracking, store)
+    assert tracking.flush()
+    runs = runs_by_name(place_of(store))
+    for name in ("small", COSINE.title):
+        double(place_of(store), runs[name])
+    tracking.finish_sweep("finished", SUMMARY)
+    close(tracking)
+    assert {name: run.info.run_id for name, run in runs_by_name(place_of(store)).items()} == {
+        name: run.info.run_id for name, run in runs.items()
+    }
+
+
+def test_of_two_runs_of_one_trial_the_one_that_holds_its_rows_stays(store):
+    end_everything(store)
+    end_sweep(store)
+    runs = runs_by_name(place_of(store))
+    empty = double(place_of(store), runs[COSINE.title])
+    client_of(place_of(store)).delete_tag(empty.info.run_id, "mirrored")
+    end_sweep(store)
+    assert runs_by_name(place_of(store))[COSINE.title].info.run_id == runs[COSINE.title].info.run_id
 
 
 def test_a_deleted_experiment_is_brought_back_with_its_runs(store):
