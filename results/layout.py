@@ -1,8 +1,8 @@
 """Where everything lies in a sweep folder, and the small JSON records that stand beside the rows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -84,16 +84,18 @@ class SweepRecord:
 
 Record = TypeVar("Record", Status, SweepRecord)
 _EVALUATIONS = TypeAdapter(tuple[EvaluationSpec, ...])
+# Made once: making one takes longer than what it does.
+_RECORDS: Mapping[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (Status, SweepRecord)}
 
 
 def to_bytes(record: Status | SweepRecord) -> bytes:
     """The record as indented JSON."""
-    return TypeAdapter(type(record)).dump_json(record, indent=2) + b"\n"
+    return _RECORDS[type(record)].dump_json(record, indent=2) + b"\n"
 
 
 def from_bytes(kind: type[Record], data: bytes) -> Record:
     """Read a record back. Raises pydantic.ValidationError where it is not one."""
-    return TypeAdapter(kind).validate_json(data)
+    return _RECORDS[kind].validate_json(data)
 
 
 def evaluations_to_bytes(evaluations: Sequence[EvaluationSpec]) -> bytes:

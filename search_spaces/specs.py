@@ -5,8 +5,9 @@ A spec can be written to JSON and read back (`to_json`, `from_json`), so that a 
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, TypeAdapter
 
@@ -332,11 +333,13 @@ def evaluation_for(encoder: EncoderSpec, evaluation: EvaluationSpec) -> Evaluati
 
 
 Spec = TypeVar("Spec", TrialSpec, ProbeSpec, EvaluationSpec)
+# Made once: making one takes longer than what it does.
+_SPECS: Mapping[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (TrialSpec, ProbeSpec, EvaluationSpec)}
 
 
 def to_json(spec: TrialSpec | ProbeSpec | EvaluationSpec) -> str:
     """The spec as indented JSON."""
-    return json.dumps(TypeAdapter(type(spec)).dump_python(spec, mode="json"), indent=2, sort_keys=True) + "\n"
+    return json.dumps(_SPECS[type(spec)].dump_python(spec, mode="json"), indent=2, sort_keys=True) + "\n"
 
 
 def from_json(kind: type[Spec], text: str | bytes) -> Spec:
@@ -345,7 +348,7 @@ def from_json(kind: type[Spec], text: str | bytes) -> Spec:
     Raises:
         pydantic.ValidationError: the text is not JSON of that kind.
     """
-    return TypeAdapter(kind).validate_json(text)
+    return _SPECS[kind].validate_json(text)
 
 
 def with_data_hash(data: DataSpec, *, content_hash: str, num_pairs: int) -> DataSpec:

@@ -34,6 +34,9 @@ class Record:
     report: CollectionReport
 
 
+_RECORDS = TypeAdapter(Record)
+
+
 def stored_folder(entry: DataSet) -> Path:
     """The folder that holds the built collection; built now if it is not there.
 
@@ -68,7 +71,7 @@ def _place(entry: DataSet, recipe: tuple[str, ...]) -> Path:
 
 def read_record(folder: Path) -> Record:
     """The record of a stored collection."""
-    return TypeAdapter(Record).validate_json((folder / _RECORD).read_bytes())
+    return _RECORDS.validate_json((folder / _RECORD).read_bytes())
 
 
 def read_qrels(folder: Path, split: str) -> pa.Table:

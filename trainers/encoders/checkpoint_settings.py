@@ -14,6 +14,8 @@ from trainers.weights import source_folder
 from trainers.weights.limits import limits
 from trainers.weights.sentence_transformers_folder import FolderError, read_settings
 
+_ENCODERS = TypeAdapter(EncoderSpec)
+
 
 @dataclass(frozen=True, kw_only=True)
 class FoundSettings:
@@ -85,6 +87,6 @@ def _recorded(folder: Path) -> FoundSettings:
 
 def _encoder_of(folder: Path) -> EncoderSpec:
     try:
-        return TypeAdapter(EncoderSpec).validate_python(json.loads((folder / RECORD).read_bytes())["encoder"])
+        return _ENCODERS.validate_python(json.loads((folder / RECORD).read_bytes())["encoder"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError, ValidationError) as error:
         raise FolderError(f"its {RECORD} is not a checkpoint's record: {error}") from error

@@ -67,6 +67,9 @@ class _Record:
     num_truncated: int
 
 
+_RECORDS = TypeAdapter(_Record)
+
+
 def tokenised(encoder: Encoder, texts: Sequence[str], side: Side) -> TokenisedTexts:
     """Token ids of the texts of a side: from the cache folder, else computed and stored there.
 
@@ -136,7 +139,7 @@ def _locked(file: Path) -> Iterator[None]:
 def _opened(folder: Path, num_texts: int) -> TokenisedTexts | None:
     """What is stored in a folder; None where nothing is, or not what its record says."""
     try:
-        record = TypeAdapter(_Record).validate_json((folder / _RECORD).read_bytes())
+        record = _RECORDS.validate_json((folder / _RECORD).read_bytes())
         ids_T = _mapped(folder / _IDS, np.dtype(record.dtype), record.num_ids)
         offsets = _mapped(folder / _OFFSETS, np.dtype(np.int64), num_texts + 1)
     except (FileNotFoundError, NotADirectoryError, ValueError):
