@@ -18,7 +18,9 @@ from tests.benchmarks import (
     coverage,
     data,
     gradcache,
+    overhead,
     training,
+    utilisation,
 )
 from tests.benchmarks.environment import environment
 from tests.benchmarks.options import Options
@@ -31,6 +33,8 @@ BENCHMARKS: Mapping[str, Callable[[Options], Iterator[Any]]] = {
     "evaluation": bench_evaluation.run,
     "bootstrap": bench_bootstrap.run,
     "coverage": coverage.run,
+    "overhead": overhead.run,
+    "utilisation": utilisation.run,
 }
 
 
@@ -63,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--rounds", type=int, default=5, help="blocks of each side")
     parser.add_argument("--steps", type=int, default=2, help="optimiser steps of a block")
+    parser.add_argument("--trials", type=int, default=200, help="of the sweep whose overhead is measured")
     parser.add_argument("--no-check", dest="check", action="store_false", help="do not compare the losses first")
     parser.add_argument("--json", type=Path, help="a file for the figures")
     return parser
@@ -78,6 +83,7 @@ def _options(asked: argparse.Namespace) -> Options:
         rounds=asked.rounds,
         steps=asked.steps,
         check=asked.check,
+        trials=asked.trials,
     )
 
 

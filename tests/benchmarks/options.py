@@ -18,6 +18,7 @@ class Options:
         rounds: how many blocks of each contestant are compared.
         steps: optimiser steps of a block.
         check: whether losses are compared first.
+        trials: of the sweep whose overhead is measured.
     """
 
     data: tuple[str, ...]
@@ -28,3 +29,4 @@ class Options:
     rounds: int
     steps: int
     check: bool
+    trials: int = 200
