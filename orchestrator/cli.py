@@ -34,16 +34,25 @@ BudgetOption = Annotated[
 ]
 StorageOption = Annotated[str | None, typer.Option("--storage", help="The sweep folder, instead of the file's own.")]
 
+AddressOption = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        help="The Ray cluster to run on: HOST:PORT of its head, or auto (default: RAY_ADDRESS, else one of its own).",
+    ),
+]
+
 
 @app.command()
-def validate(file: SweepFileArgument) -> None:
+def validate(file: SweepFileArgument, address: AddressOption = None) -> None:
     """Check a sweep file, its weights and its data; start nothing."""
+    from orchestrator.addresses import resolved_address
     from orchestrator.not_run import not_run_problems
     from orchestrator.plan import make_plan
     from orchestrator.resolve import resolve
     from orchestrator.show import print_notices
 
-    resolved = resolve(file)
+    resolved = resolve(file, runs_here=resolved_address(address) is None)
     if problems := list(not_run_problems(resolved.sweep, resolved.where)):
         raise InputError(problems)
     plan = make_plan(resolved, None)
@@ -91,11 +100,21 @@ def run(
     storage: StorageOption = None,
     only: OnlyOption = None,
     memory_budget: BudgetOption = None,
+    address: AddressOption = None,
+    placement_timeout: Annotated[
+        float, typer.Option("--placement-timeout", min=0, help="On such a cluster: seconds to wait for fitting nodes.")
+    ] = 600.0,
 ) -> None:
     """Run a sweep, or go on with one: what is finished is not run again."""
+    from orchestrator.addresses import resolved_address
     from orchestrator.run import Request, run_sweep
+    from orchestrator.running import Where
 
-    request = Request(path=file, storage=storage, console=_console(), only=only, memory_budget=memory_budget)
+    joined = resolved_address(address)
+    where = Where(address=joined, placement_timeout_s=placement_timeout if joined else 0.0)
+    request = Request(
+        path=file, storage=storage, console=_console(), where=where, only=only, memory_budget=memory_budget
+    )
     raise typer.Exit(run_sweep(request))
 
 

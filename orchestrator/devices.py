@@ -5,9 +5,9 @@ devices are for whoever waits, or else for helpers of that evaluation (`orchestr
 
 Who holds what, so that nothing waits for ever: whoever holds CPUs or GPUs has all that it will need. A probe, and a
 trial in one process, is started when its own are free. A trial in several holds none in Tune; its processes get theirs
-all at once, as one placement group, or wait for them with none in hand. `groups_at_once` keeps Tune from starting more
-of these than fit, and they have a turn of their own in Tune (`orchestrator.placing`), so they wait for probes alone.
-What the processes of a killed attempt held is given back while the sweep runs (`lost_devices_given_back`).
+all at once, as one placement group, or wait for them with none in hand. `requests.groups_at_once` lets Tune start no
+more of these than fit, and they have a turn of their own in Tune (`orchestrator.placing`), so they wait for probes
+alone. What the processes of a killed attempt held is given back while the sweep runs (`lost_devices_given_back`).
 """
 
 import os
@@ -27,6 +27,7 @@ from ray.util.placement_group import PlacementGroup, remove_placement_group
 from ray.util.queue import Empty, Queue
 
 from orchestrator.events import Ended
+from orchestrator.requests import request_of
 from orchestrator.worker import join_placed_trial, record_end, run_placed_trial
 from results.layout import Status
 from results.store import LostLockError, open_store
@@ -39,7 +40,7 @@ Send = Callable[[Message], None]
 
 _TRAIN_SETTINGS = {
     # Processes wait for their devices as long as probes take: Train's 60 s would count as failures, and so would any
-    # other limit (this one is a year). What can never be met is refused before (`lacking`).
+    # other limit (this one is a year). What can never be met is refused before (`orchestrator.patience`).
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": str(365 * 24 * 3600),
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # one process less for each trial: Tune tries again whatever is lost
 }
@@ -49,25 +50,6 @@ _GIVE_BACK_EVERY_S = 1.0
 
 class LostProcessError(RuntimeError):
     """A process of the group died; the trial is tried again from its last training checkpoint."""
-
-
-def groups_at_once(num_cpus: float, num_gpus: float, resources: ResourcesBlock) -> int:
-    """How many trials on several devices fit side by side, at least 1: the plan refused those that never fit."""
-    fits = [num_cpus // (resources.devices * resources.cpus)]
-    if resources.gpus:
-        fits.append(num_gpus // (resources.devices * resources.gpus))
-    if resources.at_once:
-        fits.append(resources.at_once)
-    return max(1, int(min(fits)))
-
-
-def lacking(cluster: Mapping[str, float], resources: ResourcesBlock) -> str | None:
-    """Why a trial's devices can never be placed together on what Ray found, in one line; None where they can."""
-    for name, each in (("CPU", resources.cpus), ("GPU", resources.gpus)):
-        needed, found = resources.devices * each, cluster.get(name, 0)
-        if needed > found:
-            return f"{each:g} {name}s for each of the {resources.devices} devices are {needed:g}, but Ray has {found:g}"
-    return None
 
 
 @contextmanager
@@ -151,7 +133,7 @@ def _trainer(config: Mapping[str, Any], queue: Queue, num_processes: int) -> Tor
         scaling_config=ScalingConfig(
             num_workers=num_processes,
             use_gpu=bool(resources.gpus),
-            resources_per_worker={"CPU": resources.cpus, **({"GPU": resources.gpus} if resources.gpus else {})},
+            resources_per_worker=request_of(resources).bundle,
         ),
         torch_config=TorchConfig(backend="nccl" if resources.gpus else "gloo"),
         run_config=RunConfig(

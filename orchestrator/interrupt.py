@@ -14,13 +14,16 @@ class Interrupt:
 
 
 @contextmanager
-def interruptible(on_first: Callable[[], None]) -> Iterator[Interrupt]:
-    """Catch SIGINT and SIGTERM while the block runs: the first sets `asked`, a second SIGINT raises."""
+def interruptible(on_first: Callable[[], None], on_second: Callable[[], None]) -> Iterator[Interrupt]:
+    """Catch SIGINT and SIGTERM while the block runs: the first sets `asked`, a second SIGINT calls `on_second`.
+
+    Which should end the process: the block may be anywhere, and what it waits for may not come.
+    """
     interrupt = Interrupt()
 
     def handle(number: int, frame: FrameType | None) -> None:
         if interrupt.asked and number == signal.SIGINT:
-            raise KeyboardInterrupt
+            on_second()
         if not interrupt.asked:
             interrupt.asked = True
             on_first()

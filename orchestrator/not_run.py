@@ -6,17 +6,13 @@ Whoever builds one of these takes its line away.
 from collections.abc import Iterator
 
 from search_spaces.problems import Problem
-from search_spaces.schema import BudgetBlock, SweepFile
+from search_spaces.schema import SweepFile
 
 
 def not_run_problems(sweep: SweepFile, where: str) -> Iterator[Problem]:
     """One problem for each key of the file that nothing would act on."""
     asked = {
         "tune": sweep.tune is not None,
-        "budget": sweep.budget != BudgetBlock(),
-        "reuse": bool(sweep.reuse),
-        "resources.memory": sweep.resources.memory is not None,
-        "resources.accelerator_type": sweep.resources.accelerator_type is not None,
     }
     for key, is_asked in asked.items():
         if is_asked:

@@ -58,7 +58,9 @@ class Resolved:
     missing: MissingInputs = field(default_factory=MissingInputs)
 
 
-def resolve(path: Path, only: str | None = None, *, memory_budget: str | None = None) -> Resolved:
+def resolve(
+    path: Path, only: str | None = None, *, memory_budget: str | None = None, runs_here: bool = True
+) -> Resolved:
     """Load and expand a sweep file, and fill in the content hashes of all weights and data it names.
 
     Args:
@@ -67,11 +69,13 @@ def resolve(path: Path, only: str | None = None, *, memory_budget: str | None = 
         memory_budget: taken instead of the file's own.
 
     Raises:
-        InputError: with every problem of the file, its weights and its data sets, and with what this machine lacks.
+        InputError: with every problem of the file, its weights and its data sets, and with what this machine lacks
+            where the sweep `runs_here`, and not on a cluster.
     """
     sweep, where = _with_budget(load_sweep(path), memory_budget), str(path)
     missing = _missing_elsewhere(sweep, where, only) if only else MissingInputs()
-    return _resolved(sweep, where, missing, list(machine_problems(sweep.resources, where)))
+    lacking = list(machine_problems(sweep.resources, where)) if runs_here else []
+    return _resolved(sweep, where, missing, lacking)
 
 
 def _missing_elsewhere(sweep: SweepFile, where: str, only: str) -> MissingInputs:

@@ -4,18 +4,17 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from rich.console import Console
 
-from orchestrator.events import Ended, Event, Listener, Started, Stepped
+from orchestrator.events import Ended, Event, Started, Stepped
 from orchestrator.exports import export_all
 from orchestrator.interrupt import Interrupt, interruptible
 from orchestrator.labels import provenance_tags
-from orchestrator.machine import available_cpus
 from orchestrator.meaning import meaning_problems
 from orchestrator.not_run import not_run_problems
 from orchestrator.only import parse_only
@@ -23,14 +22,15 @@ from orchestrator.plan import Plan, make_plan, sweep_record
 from orchestrator.program import command
 from orchestrator.progress import progress_of, shown
 from orchestrator.resolve import Resolved, resolve
+from orchestrator.reuse import opened_sources, reuse_finished
+from orchestrator.running import Told, Where, prefix_of, run_left, spending_of
 from orchestrator.show import print_notices, print_results
 from orchestrator.storage import storage_of
 from orchestrator.terminal import chatter_to
 from results import layout
-from results.layout import Status, SweepRecord
+from results.layout import SweepRecord
 from results.store import Lock, LockedError, LostLockError, Store, open_store
 from search_spaces.problems import InputError, Problem
-from search_spaces.schema import ResourcesBlock
 from search_spaces.specs import evaluation_for, to_json
 from trainers.provenance import provenance
 
@@ -43,13 +43,25 @@ EXIT_OK, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130  # 2 is for input, see `orche
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the user asked for: the sweep file, the sweep folder if not the file's own, where to print, what part."""
+    """What the user asked for: the file, its folder if not the file's own, what part, where to print and to run."""
 
     path: Path
     storage: str | None
     console: Console
+    where: Where
     only: str | None = None
     memory_budget: str | None = None
+
+    @property
+    def again(self) -> str:
+        """The command that goes on with the sweep."""
+        options = {
+            "--storage": self.storage,
+            "--only": self.only,
+            "--address": self.where.address,
+            "--memory-budget": self.memory_budget,
+        }
+        return command("run", str(self.path), *(part for item in options.items() if item[1] for part in item if part))
 
 
 def run_sweep(request: Request) -> int:
@@ -59,17 +71,27 @@ def run_sweep(request: Request) -> int:
         InputError: the file, its data or its folder cannot be used, or the sweep is running already; nothing started.
     """
     with request.console.status("reading weights and data"):
-        resolved = resolve(request.path, request.only, memory_budget=request.memory_budget)
+        resolved = resolve(
+            request.path,
+            request.only,
+            memory_budget=request.memory_budget,
+            runs_here=request.where.address is None,
+        )
     if problems := list(not_run_problems(resolved.sweep, resolved.where)):
         raise InputError(problems)
     only = parse_only(request.only, resolved.expansion)
     uri = storage_of(resolved.sweep, request.storage)
     store = open_store(uri)
+    sources = opened_sources(resolved.sweep.reuse, resolved.where)
     with locked(store, uri) as lock:
         plan = make_plan(resolved, store, only)
         if problems := list(meaning_problems(plan, store)):
             raise InputError(problems)
         print_notices(plan, request.console)
+        if sources and not plan.is_finished:
+            for reused in reuse_finished(plan, store, sources, lock):
+                request.console.print("\n".join([str(reused), *reused.notices]), markup=False, highlight=False)
+            plan = make_plan(resolved, store, only)
         if plan.is_finished and _recorded(store) == sweep_record(plan) and _is_mirrored(plan, store):
             request.console.print(_all_done(plan), markup=False)
             print_results(store, sweep_record(plan), request.console)
@@ -110,11 +132,10 @@ def _run_left(plan: Plan, store: Store, lock: Lock, request: Request, resolved: 
     log = log_file(store)
     with chatter_to(log) as screen:
         screen.print(f"Sweep '{plan.sweep.name}' in {store.uri}; libraries' own output is in {log}")
-        interrupted = _place_and_mirror(plan, store, lock, screen, log)
+        interrupted = _place_and_mirror(plan, store, lock, screen, log, request)
     after = make_plan(resolved, store, plan.only)
     if interrupted:
-        again = [str(request.path), *(["--only", str(plan.only)] if plan.only.wanted else [])]
-        request.console.print(f"Stopped. To go on where it stopped: {command('run', *again)}")
+        request.console.print(f"Stopped. To go on where it stopped: {request.again}")
         return EXIT_INTERRUPTED
     print_results(store, sweep_record(after), request.console)
     return EXIT_OK if after.is_finished else EXIT_FAILED
@@ -128,66 +149,45 @@ def _is_mirrored(plan: Plan, store: Store) -> bool:
     return place is None or mirror_is_whole(store, place)
 
 
-def _place_and_mirror(plan: Plan, store: Store, lock: Lock, screen: Console, log: Path) -> bool:
+def _place_and_mirror(plan: Plan, store: Store, lock: Lock, screen: Console, log: Path, request: Request) -> bool:
     tracking = _open_tracking(plan, store, log)
     progress = progress_of(plan, screen)
-    listener = _fan_out(progress, *([_mirrored(plan, tracking)] if tracking else []))
+    spending = spending_of(plan, store)
+
+    def end(why: str, exit_code: int) -> NoReturn:
+        """Nothing that waits for Ray may ever come back, so the process cannot end as it should."""
+        lock.release()
+        screen.show_cursor()
+        screen.print(f"Stopped{why}. To go on: {request.again}", markup=False)
+        os._exit(exit_code)
+
+    def head_is_gone(address: str) -> NoReturn:
+        if tracking:
+            tracking.close()
+        end(f": the head of the Ray cluster at {address} is gone", EXIT_FAILED)
+
+    told = Told(
+        listener=_fan_out(progress, spending, *([_mirrored(plan, tracking)] if tracking else [])),
+        say=lambda text: screen.print(text, markup=False, highlight=False),
+        end=head_is_gone,
+    )
 
     def say_stopping() -> None:
         screen.print("Stopping after the steps under way (Ctrl-C again: at once) ...")
 
-    with interruptible(say_stopping) as interrupt:
+    with interruptible(say_stopping, lambda: end(" at once", EXIT_INTERRUPTED)) as interrupt:
         try:
             with shown(progress):
-                ended_early = _place(plan, store, lock, listener, interrupt)
+                ended_early = run_left(
+                    plan, store, lock, where=request.where, told=told, spending=spending, interrupt=interrupt
+                )
         finally:
             lock.verify()  # whoever took the sweep over mirrors it too
             if tracking:
                 _end_tracking(tracking, plan, store, interrupt, screen)
         if ended_early:
-            screen.print(f"Stopped: {ended_early}", markup=False)
+            screen.print(f"Stopped: {ended_early}. To go on: {request.again}", markup=False)
     return interrupt.asked
-
-
-def _cpus_for(resources: ResourcesBlock) -> int:
-    """The CPUs to give to trials: as many as run at once may use."""
-    wanted = resources.at_once * resources.devices * resources.cpus if resources.at_once else available_cpus()
-    return min(wanted, available_cpus())
-
-
-def _place(plan: Plan, store: Store, lock: Lock, listener: Listener, interrupt: Interrupt) -> str | None:
-    """Run what is left on Ray; nothing is started where nothing is. Returns why it ended early, if it did."""
-    if plan.is_finished:
-        return None
-    from orchestrator.placing import Work, place
-
-    left = plan.trials_left
-    work = Work(
-        store_uri=store.uri,
-        lock_token=lock.token,
-        trials=[t.trial_id for t in left if not t.is_trained_together],
-        groups=[t.trial_id for t in left if t.is_trained_together],
-        probes=[p.probe_id for p in plan.probes_left],
-        num_cpus=_cpus_for(plan.sweep.resources),
-        resources=plan.sweep.resources,
-        checkpoints=plan.sweep.checkpoints,
-    )
-
-    def record_failure(key: str, reason: str) -> Status:
-        if _is_lost(lock):  # the trial is another driver's now, and so is its status
-            interrupt.asked = True
-            return Status(state="failed", reason="another run took this sweep over", started_at=_now())
-        return _record_failure(plan, store, key, reason)
-
-    return place(work, listener, interrupt, record_failure)
-
-
-def _is_lost(lock: Lock) -> bool:
-    try:
-        lock.verify()
-    except LostLockError:
-        return True
-    return False
 
 
 def _fan_out(*listeners: Callable[[Event], None]) -> Callable[[Event], None]:
@@ -222,26 +222,6 @@ def log_file(store: Store, what: str = "run") -> Path:
     return Path(store.uri) / "logs" / name
 
 
-def _prefix(plan: Plan, key: str) -> str:
-    is_trial = any(t.trial_id == key for t in plan.trials)
-    return layout.trial_prefix(key) if is_trial else layout.probe_prefix(key)
-
-
-def _record_failure(plan: Plan, store: Store, key: str, reason: str) -> Status:
-    """Write the status of a trial or probe whose worker could not do so itself."""
-    status_key = layout.status_key(_prefix(plan, key))
-    now = _now()
-    before = layout.from_bytes(Status, store.read(status_key)) if store.exists(status_key) else None
-    started = before or Status(state="running", started_at=now)
-    status = replace(started, state="failed", reason=reason, finished_at=now)
-    store.write(status_key, layout.to_bytes(status))
-    return status
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
 def _open_tracking(plan: Plan, store: Store, log: Path) -> "Tracking | None":
     from orchestrator.tracking import Tracking, place_of, sweep_id
 
@@ -270,8 +250,8 @@ def _mirrored(plan: Plan, tracking: "Tracking") -> Callable[[Event], None]:
 def _part_is_finished(plan: Plan, store: Store) -> bool:
     """Whether a part was asked for, and all of that ended well: what is missing is of the rest."""
     keys = [*(t.trial_id for t in plan.trials_left), *(p.probe_id for p in plan.probes_left)]
-    stored = [layout.status_key(_prefix(plan, key)) for key in keys]
-    ended = [layout.from_bytes(Status, store.read(key)).state for key in stored if store.exists(key)]
+    stored = [layout.status_key(prefix_of(plan, key)) for key in keys]
+    ended = [layout.from_bytes(layout.Status, store.read(key)).state for key in stored if store.exists(key)]
     return bool(plan.only.wanted) and len(ended) == len(keys) and set(ended) <= {"finished"}
 
 

@@ -5,14 +5,19 @@ import torch
 from search_spaces.problems import InputError
 from trainers.training.stepping import DivergedError
 
+# What changes no result comes first.
+REMEDY = (
+    "give each trial more memory (resources.memory, fewer at_once) or let it hold less at a time "
+    "(resources.chunk_size); precision bf16, shorter texts and a smaller global_batch help too, but change results"
+)
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory")  # CUDA and cuBLAS; torch's allocator of the CPU
 
 
 def reason_of(error: Exception) -> str:
-    """One line: what diverged, 'out of memory: ...', or the error with its kind."""
+    """One line: what diverged, 'out of memory: ...' with what helps, or the error with its kind."""
     text = " ".join(str(error).split())
     if is_out_of_memory(error):
-        return f"out of memory: {text or 'Python could not allocate more'}"
+        return f"out of memory: {text or 'Python could not allocate more'}; {REMEDY}"
     if isinstance(error, DivergedError | InputError):  # their messages say all
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,122 @@
+"""What a sweep may spend, and what it has spent. Imports no framework."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import TypeAdapter
+
+from orchestrator.events import Ended, Event, Retried, Started
+from results.store import Store
+
+SPENT = "spent.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """When to start nothing more; None for no limit. What is under way ends.
+
+    Attributes:
+        trials: how many are trained, in all runs together.
+        gpu_hours: of all trials and probes in all runs together; a share of a GPU counts as that share.
+        wall_hours: of one run.
+    """
+
+    trials: int | None = None
+    gpu_hours: float | None = None
+    wall_hours: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """What earlier runs of the sweep spent."""
+
+    gpu_s: float = 0.0
+
+
+_SPENT = TypeAdapter(Spent)
+
+
+def read_spent(store: Store) -> Spent:
+    """What the sweep folder says of earlier runs."""
+    return _SPENT.validate_json(store.read(SPENT)) if store.exists(SPENT) else Spent()
+
+
+def write_spent(store: Store, spent: Spent) -> None:
+    """Keep it for later runs."""
+    store.write(SPENT, _SPENT.dump_json(spent, indent=2) + b"\n")
+
+
+def affordable(to_train: Sequence[str], *, num_trained: int, budget: Budget) -> Sequence[str]:
+    """The first of the trials that are left to train, as many as the budget still has."""
+    return to_train if budget.trials is None else to_train[: max(0, budget.trials - num_trained)]
+
+
+class Spending:
+    """Follows a run's events and says when its budget is spent. Safe to call from several threads.
+
+    Args:
+        budget: what may be spent.
+        before: what earlier runs spent.
+        gpus: how many each trial or probe holds while it runs, by its key.
+        keep: told what is spent whenever that has changed.
+    """
+
+    def __init__(
+        self,
+        budget: Budget,
+        *,
+        before: Spent,
+        gpus: Mapping[str, float],
+        keep: Callable[[Spent], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._budget = budget
+        self._before = before
+        self._gpus = gpus
+        self._keep = keep
+        self._clock = clock
+        self._begun = clock()
+        self._gpu_s = 0.0
+        self._running: dict[str, float] = {}  # key -> when its try began
+
+    def __call__(self, event: Event) -> None:
+        """Take note of an event."""
+        if isinstance(event, Started):
+            self._running[event.key] = self._clock()
+        elif isinstance(event, Retried | Ended):
+            began = self._running.pop(event.key, None)
+            held_s = 0.0 if began is None else self._clock() - began
+            if isinstance(event, Ended):  # a probe is told of as started while it waits for its place
+                held_s = min(held_s, _ran_s(event, otherwise=held_s))
+            if gpus := self._gpus.get(event.key, 0):
+                self._gpu_s += held_s * gpus
+                self._keep(self.spent())
+
+    def spent(self) -> Spent:
+        """What this run and those before it spent on what has ended."""
+        return Spent(gpu_s=self._before.gpu_s + self._gpu_s)
+
+    def reason(self) -> str | None:
+        """What is spent, in one line; None while something is left."""
+        budget = self._budget
+        if budget.gpu_hours is not None and self._gpu_s_so_far() >= budget.gpu_hours * 3600:
+            return f"the budget of {budget.gpu_hours:g} GPU-hours is spent (budget.gpu_hours)"
+        if budget.wall_hours is not None and self._clock() - self._begun >= budget.wall_hours * 3600:
+            return f"this run's budget of {budget.wall_hours:g} hours is spent (budget.wall_hours)"
+        return None
+
+    def _gpu_s_so_far(self) -> float:
+        now = self._clock()
+        running = sum((now - began) * self._gpus.get(key, 0) for key, began in list(self._running.items()))
+        return self.spent().gpu_s + running
+
+
+def _ran_s(event: Ended, *, otherwise: float) -> float:
+    """How long the last try ran by its own record, to the second."""
+    status = event.status
+    if not status.started_at or not status.finished_at:
+        return otherwise
+    ran = datetime.fromisoformat(status.finished_at) - datetime.fromisoformat(status.started_at)
+    return ran.total_seconds() + 1.0  # both times are cut to whole seconds

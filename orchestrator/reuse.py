@@ -1,0 +1,168 @@
+"""Take over from other sweep folders what they have finished, so that nothing is trained twice.
+
+What a sweep lacks is found there by its identity, copied, and held against its hash; the other folder is only read.
+Markers go last: a copy that is killed leaves what the next run goes on from.
+"""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from orchestrator.plan import Plan
+from results import layout
+from results.layout import Status
+from results.rows import read_rows
+from results.schemas import SchemaError
+from results.store import Lock, Store, open_existing_store
+from search_spaces.identity import answers_id, encoding_id, evaluation_id
+from search_spaces.problems import InputError, Problem
+from search_spaces.scoring import score_similarities, trained_similarity
+from search_spaces.specs import EvaluationSpec, SimilaritySpec, TrialSpec
+from trainers.evaluation.evaluations import missing_evaluations
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reused:
+    """What was taken over from one folder; `notices` say what could not be used there, and why."""
+
+    uri: str
+    num_trials: int = 0
+    num_probes: int = 0
+    num_evaluations: int = 0
+    notices: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        counts = {"trial": self.num_trials, "probe": self.num_probes, "evaluation": self.num_evaluations}
+        parts = [f"{number} {what}{'s' * (number != 1)}" for what, number in counts.items() if number]
+        return f"taken over from {self.uri}: {', '.join(parts) or 'nothing'}"
+
+
+class ChangedCheckpointError(ValueError):
+    """A checkpoint is not what its trial's row says."""
+
+
+def opened_sources(uris: Sequence[str], where: str) -> list[Store]:
+    """The folders to reuse from.
+
+    Raises:
+        InputError: one of them is not there.
+    """
+    stores = {uri: open_existing_store(uri) for uri in uris}
+    absent = [uri for uri, store in stores.items() if store is None]
+    if absent:
+        raise InputError([Problem(where=where, key="reuse", message=f"there is no sweep folder {u}") for u in absent])
+    return [store for store in stores.values() if store]
+
+
+def reuse_finished(plan: Plan, store: Store, sources: Sequence[Store], lock: Lock) -> list[Reused]:
+    """Copy into `store` what it lacks of the plan and a source has; say of each source what was taken from it."""
+    return [_reuse(plan, store, source, lock) for source in sources if source.uri != store.uri]
+
+
+def _reuse(plan: Plan, store: Store, source: Store, lock: Lock) -> Reused:
+    notices, num_trials, num_evaluations = [], 0, 0
+    for trial in plan.trials:
+        if trial.state == "finished":
+            continue
+        try:
+            num_trials += _take_trial(trial.trial_id, store, source, lock)
+            num_evaluations += _take_evaluations(trial.spec, trial.trial_id, plan, store, source, lock)
+        except (ChangedCheckpointError, SchemaError, KeyError) as error:
+            notices.append(f"{source.uri}: {trial.spec.title} is not taken over: {error}")
+    num_probes = 0
+    for probe in plan.probes:
+        key = layout.probe_rows(probe.probe_id)
+        if not store.exists(key) and source.exists(key):
+            try:
+                _copy_rows(key, "probes", store, source, lock)
+            except SchemaError as error:
+                notices.append(f"{source.uri}: probe {probe.spec.title} is not taken over: {error}")
+                continue
+            _copy_status(layout.probe_prefix(probe.probe_id), store, source, lock)
+            num_probes += 1
+    return Reused(
+        uri=source.uri,
+        num_trials=num_trials,
+        num_probes=num_probes,
+        num_evaluations=num_evaluations,
+        notices=tuple(notices),
+    )
+
+
+def _take_trial(key: str, store: Store, source: Store, lock: Lock) -> bool:
+    """Its checkpoint, then its history, then its row, which says that all is there."""
+    if store.exists(layout.trial_rows(key)) or not source.exists(layout.trial_rows(key)):
+        return False
+    [row] = read_rows(source, layout.trial_rows(key), "trials").to_pylist()
+    lock.verify()
+    _copy_checkpoint(layout.checkpoint_prefix(key), row["checkpoint_hash"], store, source)
+    if source.exists(layout.history_rows(key)):
+        _copy_rows(layout.history_rows(key), "history", store, source, lock)
+    _copy_status(layout.trial_prefix(key), store, source, lock)
+    store.write(layout.trial_rows(key), source.read(layout.trial_rows(key)))
+    return True
+
+
+def _copy_checkpoint(prefix: str, expected_hash: str, store: Store, source: Store) -> None:
+    from trainers.encoders.checkpoints import checkpoint_hash  # here: it takes torch, which most runs do without
+
+    def fill(folder: Path) -> None:
+        with source.get_folder(prefix) as theirs:
+            shutil.copytree(theirs, folder, dirs_exist_ok=True, copy_function=shutil.copyfile)
+        found = checkpoint_hash(folder)
+        if found != expected_hash:
+            raise ChangedCheckpointError(f"its checkpoint's hash is {found}, and its row says {expected_hash}")
+
+    store.put_folder(prefix, fill)
+
+
+def _copy_rows(key: str, table: str, store: Store, source: Store, lock: Lock) -> None:
+    read_rows(source, key, table)  # what another version of the contract wrote would be no use here
+    lock.verify()
+    store.write(key, source.read(key))
+
+
+def _copy_status(prefix: str, store: Store, source: Store, lock: Lock) -> None:
+    key = layout.status_key(prefix)
+    if not source.exists(key):
+        return
+    status = layout.from_bytes(Status, source.read(key))
+    lock.verify()
+    store.write(key, layout.to_bytes(replace(status, reason=f"taken over from {source.uri}")))
+
+
+def _take_evaluations(spec: TrialSpec, key: str, plan: Plan, store: Store, source: Store, lock: Lock) -> int:
+    """The rows of its checkpoint that the plan asks for; returns how many evaluations are whole now that were not."""
+    if not store.exists(layout.trial_rows(key)):
+        return 0
+    [row] = read_rows(store, layout.trial_rows(key), "trials").to_pylist()
+    similarity = trained_similarity(spec.similarity, row["gamma_q"], row["gamma_d"])
+    taken = 0
+    for evaluation in (e.spec for e in plan.evaluations):
+        before = missing_evaluations(row["checkpoint_hash"], similarity, evaluation, store)
+        if not before:
+            continue
+        for rows_key, table in _rows_of(row["checkpoint_hash"], similarity, evaluation, source):
+            if source.exists(rows_key) and not store.exists(rows_key):
+                _copy_rows(rows_key, table, store, source, lock)
+        taken += len(before) - len(missing_evaluations(row["checkpoint_hash"], similarity, evaluation, store))
+    return taken
+
+
+def _rows_of(
+    checkpoint: str, similarity: SimilaritySpec | None, evaluation: EvaluationSpec, source: Store
+) -> Iterator[tuple[str, str]]:
+    """Key and table of all rows of one evaluation; the norms, which say that it is done, last."""
+    for scored in score_similarities(similarity, evaluation):
+        is_scored = evaluation.data.entry.is_scored
+        rows = layout.scored_rows(evaluation, evaluation_id(checkpoint, evaluation, scored))
+        yield rows, "sts" if is_scored else "per_query"
+        if evaluation.rag:
+            yield layout.answer_rows(answers_id(checkpoint, evaluation, scored)), "qa"
+    encoding = encoding_id(checkpoint, evaluation)
+    if evaluation.keep_embeddings:
+        kept = source.list(layout.embeddings_prefix(encoding))
+        last = layout.embedding_rows(encoding, layout.LAST_EMBEDDINGS)
+        yield from ((key, "embeddings") for key in [*(k for k in kept if k != last), *(k for k in kept if k == last)])
+    yield layout.norm_rows(encoding), "norms"

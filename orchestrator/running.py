@@ -1,0 +1,136 @@
+"""Hand what a plan has left to Ray, within its budget."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from orchestrator.budget import Budget, Spending, affordable, read_spent, write_spent
+from orchestrator.events import Listener
+from orchestrator.interrupt import Interrupt
+from orchestrator.machine import available_cpus
+from orchestrator.plan import Plan, TrialPlan
+from results import layout
+from results.layout import Status
+from results.store import Lock, LostLockError, Store
+from search_spaces.schema import ResourcesBlock
+
+
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """On which cluster: that of `address`, else one of its own; how long work may wait there for a fitting node."""
+
+    address: str | None = None
+    placement_timeout_s: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """Who is told what: of each event, and lines for people; `end` ends the process when Ray's head is gone."""
+
+    listener: Listener
+    say: Callable[[str], None]
+    end: Callable[[str], None]
+
+
+def spending_of(plan: Plan, store: Store) -> Spending:
+    """What follows a run's events to say when the plan's budget is spent."""
+    resources = plan.sweep.resources
+    gpus = {p.probe_id: resources.gpus for p in plan.probes}
+    gpus |= {t.trial_id: resources.gpus * (resources.devices if t.is_trained_together else 1) for t in plan.trials}
+    return Spending(budget_of(plan), before=read_spent(store), gpus=gpus, keep=lambda spent: write_spent(store, spent))
+
+
+def budget_of(plan: Plan) -> Budget:
+    """The sweep file's."""
+    block = plan.sweep.budget
+    return Budget(trials=block.trials, gpu_hours=block.gpu_hours, wall_hours=block.wall_hours)
+
+
+def run_left(
+    plan: Plan, store: Store, lock: Lock, *, where: Where, told: Told, spending: Spending, interrupt: Interrupt
+) -> str | None:
+    """Run what is left on Ray; nothing is started where nothing is. Returns why it ended early, if it did."""
+    if plan.is_finished:
+        return None
+    from orchestrator.cluster import Cluster
+    from orchestrator.placing import Driver, Work, place
+
+    left, unaffordable = _affordable(plan)
+    work = Work(
+        store_uri=store.uri,
+        lock_token=lock.token,
+        trials=[t.trial_id for t in left if not t.is_trained_together],
+        groups=[t.trial_id for t in left if t.is_trained_together],
+        probes=[p.probe_id for p in plan.probes_left],
+        cluster=Cluster(address=where.address, num_cpus=_cpus_for(plan.sweep.resources)),
+        resources=plan.sweep.resources,
+        checkpoints=plan.sweep.checkpoints,
+        placement_timeout_s=where.placement_timeout_s,
+    )
+
+    def record_failure(key: str, reason: str) -> Status:
+        if _is_lost(lock):  # the trial is another driver's now, and so is its status
+            interrupt.asked = True
+            return Status(state="failed", reason="another run took this sweep over", started_at=_now())
+        return _record_failure(plan, store, key, reason)
+
+    driver = Driver(
+        listener=told.listener,
+        interrupt=interrupt,
+        record_failure=record_failure,
+        say=told.say,
+        spent=spending.reason,
+        on_head_lost=told.end,
+    )
+    return place(work, driver) or unaffordable
+
+
+def _affordable(plan: Plan) -> tuple[list[TrialPlan], str | None]:
+    """The trials to run, and why there are no more of them, if the budget is why."""
+    budget = budget_of(plan)
+    left = plan.trials_left
+    to_train = [t.trial_id for t in left if _is_to_train(t)]
+    num_trained = sum(t.spec.kind == "train" and not _is_to_train(t) for t in plan.trials)
+    paid = affordable(to_train, num_trained=num_trained, budget=budget)
+    unpaid = set(to_train) - set(paid)
+    reason = f"the budget of {budget.trials} trained trials is spent (budget.trials), {len(unpaid)} left"
+    return [t for t in left if t.trial_id not in unpaid], reason if unpaid else None
+
+
+def _is_to_train(trial: TrialPlan) -> bool:
+    return trial.spec.kind == "train" and trial.state not in ("to evaluate", "finished")
+
+
+def _cpus_for(resources: ResourcesBlock) -> int:
+    """The CPUs to give to trials: as many as run at once may use."""
+    wanted = resources.at_once * resources.devices * resources.cpus if resources.at_once else available_cpus()
+    return min(wanted, available_cpus())
+
+
+def _is_lost(lock: Lock) -> bool:
+    try:
+        lock.verify()
+    except LostLockError:
+        return True
+    return False
+
+
+def _record_failure(plan: Plan, store: Store, key: str, reason: str) -> Status:
+    """Write the status of a trial or probe whose worker could not do so itself."""
+    status_key = layout.status_key(prefix_of(plan, key))
+    now = _now()
+    before = layout.from_bytes(Status, store.read(status_key)) if store.exists(status_key) else None
+    started = before or Status(state="running", started_at=now)
+    status = replace(started, state="failed", reason=reason, finished_at=now)
+    store.write(status_key, layout.to_bytes(status))
+    return status
+
+
+def prefix_of(plan: Plan, key: str) -> str:
+    """The folder of a trial or probe of the plan."""
+    is_trial = any(t.trial_id == key for t in plan.trials)
+    return layout.trial_prefix(key) if is_trial else layout.probe_prefix(key)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,78 @@
+"""When a run ends before all of it has run: Ctrl-C, first trials that all fail, no place, a budget that is spent."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ray.tune import Stopper
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import FIFOScheduler
+from ray.tune.stopper import NoopStopper
+
+from orchestrator.interrupt import Interrupt
+from orchestrator.patience import Patience
+from orchestrator.watching import Watcher
+
+
+class Stop(Stopper):
+    """Ends one turn in Tune, and says why the sweep ends early."""
+
+    def __init__(
+        self,
+        *,
+        interrupt: Interrupt,
+        watcher: Watcher,
+        stop_after_failures: int,
+        patience: Patience,
+        spent: Callable[[], str | None],
+    ) -> None:
+        self._interrupt = interrupt
+        self._watcher = watcher
+        self._stop_after_failures = stop_after_failures
+        self._patience = patience
+        self._spent = spent
+        self.no_place: str | None = None
+
+    def __reduce__(self) -> tuple[type[Stopper], tuple[()]]:
+        """As that of `Watcher`."""
+        return NoopStopper, ()
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Never ends a single trial."""
+        return False
+
+    @property
+    def reason(self) -> str | None:
+        """Why the sweep ends early, if it does so by itself."""
+        return self.all_failed or self.no_place or self._spent()
+
+    @property
+    def all_failed(self) -> str | None:
+        """One common fault must not burn a sweep."""
+        num_failed = self._watcher.num_failed
+        if self._watcher.num_finished or num_failed < self._stop_after_failures:
+            return None
+        return f"the first {num_failed} trials all failed, the last with: {self._watcher.last_failure}"
+
+    def stop_all(self) -> bool:
+        """Whether to start nothing more and end what runs."""
+        self.no_place = self.no_place or self._patience.ran_out()
+        return bool(self.no_place or self.all_failed or self._interrupt.asked)
+
+    def starts_nothing(self) -> bool:
+        """Whether to start nothing more, while what runs may end."""
+        return self.stop_all() or self._spent() is not None
+
+
+class Closing(FIFOScheduler):
+    """Tune's own order, but when nothing more is to start, trials that Tune holds already do not start either."""
+
+    def __init__(self, starts_nothing: Callable[[], bool]) -> None:
+        super().__init__()
+        self._starts_nothing = starts_nothing
+
+    def choose_trial_to_run(self, tune_controller: Any) -> None:
+        """None in particular: Tune starts what waits, in its order."""
+        if self._starts_nothing():
+            for trial in tune_controller.get_live_trials():
+                if trial.status == Trial.PENDING:
+                    tune_controller.request_stop_trial(trial)

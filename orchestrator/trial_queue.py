@@ -1,0 +1,75 @@
+"""Which trial Tune runs next: a searcher that hands out what is left, and again what died."""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ray.tune.search import Searcher
+
+from orchestrator.retries import Retries
+
+
+class TrialQueue(Searcher):
+    """Hands out trials by their keys, at most `at_once` together, until all have ended or `is_closed` says so.
+
+    Tune's own list of trials would hold all of them from the start, and would try those that died again at once, in
+    the place that a healthy one could have.
+
+    Args:
+        keys: the trials, in their order.
+        config: what each is given besides its key.
+        retries: when a trial that died may be handed out again.
+        at_once: how many run together; None for as many as fit.
+        is_closed: whether to hand out no more.
+    """
+
+    def __init__(
+        self,
+        keys: Sequence[str],
+        *,
+        config: Mapping[str, Any],
+        retries: Retries,
+        at_once: int | None,
+        is_closed: Callable[[], bool],
+    ) -> None:
+        super().__init__()
+        self._waiting = deque(keys)
+        self._config = dict(config)
+        self._retries = retries
+        self._at_once = at_once
+        self._is_closed = is_closed
+        self._out: dict[str, str] = {}  # Tune's id of a trial -> key
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        """The next trial; None where there is none at this moment, FINISHED where there will be none."""
+        if self._is_closed() or not (self._waiting or self._out):
+            return Searcher.FINISHED
+        if self._at_once is not None and len(self._out) >= self._at_once:
+            return None
+        key = next((key for key in self._waiting if not self._retries.ready_in_s(key)), None)
+        if key is None:
+            return None
+        self._waiting.remove(key)
+        self._out[trial_id] = key
+        return {**self._config, "trial_id": key}
+
+    def again(self, key: str) -> None:
+        """Hand a trial out once more, when its pause is over. To be called before Tune hears that it ended."""
+        self._waiting.append(key)
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """A trial ended, as it should or not."""
+        self._out.pop(trial_id, None)
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """Nothing is learned from what a trial reports."""
+
+    def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any) -> bool:
+        """There is no space to search."""
+        return True
+
+    def save(self, checkpoint_path: str) -> None:
+        """Nothing: the sweep folder says what is left."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Nothing, as `save`."""
