@@ -67,10 +67,11 @@ def resolve(
         path: the sweep file.
         only: a part of its cells (`orchestrator.only`): what the others alone read may be missing.
         memory_budget: taken instead of the file's own.
+        runs_here: whether it is to run on this machine, and not on a cluster.
 
     Raises:
         InputError: with every problem of the file, its weights and its data sets, and with what this machine lacks
-            where the sweep `runs_here`, and not on a cluster.
+            where the sweep runs here.
     """
     sweep, where = _with_budget(load_sweep(path), memory_budget), str(path)
     missing = _missing_elsewhere(sweep, where, only) if only else MissingInputs()

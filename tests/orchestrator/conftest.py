@@ -17,7 +17,7 @@ from results.store import Store, open_store
 
 ANIMALS = ["ant", "bear", "cat", "dog", "eel", "fox", "goat", "hen", "ibex", "jay", "koala", "lion"]
 PLACES = ["in the wood", "by the sea", "on the hill", "at night"]
-DEADLINE_S = 180.0
+DEADLINE_S = 600.0
 
 
 def write_collection(folder: Path) -> Path:
@@ -44,16 +44,17 @@ class Sweep:
     file: Path
     folder: Path
 
-    def start(self, *arguments: str) -> subprocess.Popen:
-        """Start `densesweep ARGUMENTS` in the file's folder."""
+    def start(self, *arguments: str, **variables: str) -> subprocess.Popen:
+        """Start `densesweep ARGUMENTS` in the file's folder, with more variables in its environment."""
         command = [sys.executable, "-m", "orchestrator.cli", *arguments]
+        environment = {**_environment(), **variables}
         return subprocess.Popen(
-            command, cwd=self.file.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=_environment()
+            command, cwd=self.file.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
         )
 
-    def command(self, *arguments: str) -> subprocess.CompletedProcess:
+    def command(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess:
         """Run `densesweep ARGUMENTS` to its end."""
-        process = self.start(*arguments)
+        process = self.start(*arguments, **variables)
         out, err = process.communicate(timeout=DEADLINE_S)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
@@ -95,12 +96,11 @@ def store(tmp_path: Path) -> Store:
     return open_store(str(tmp_path / "my sweeps" / "small"))
 
 
-@pytest.fixture
-def make_sweep(tmp_path: Path) -> Callable[..., Sweep]:
-    """Make a sweep; keyword arguments replace or extend blocks of the file."""
+@pytest.fixture(scope="session")
+def make_sweep_in() -> Callable[..., Sweep]:
+    """Make a sweep in a folder; keyword arguments replace or extend blocks of the file."""
 
-    def make(name: str = "tiny", **blocks: Any) -> Sweep:
-        home = tmp_path / name
+    def make(home: Path, **blocks: Any) -> Sweep:
         write_collection(home / "data")
         content = {
             "name": "tiny",
@@ -125,5 +125,15 @@ def make_sweep(tmp_path: Path) -> Callable[..., Sweep]:
             content[key] = {**content[key], **value} if merge else value
         (home / "sweep.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
         return Sweep(file=home / "sweep.yaml", folder=home / "sweep")
+
+    return make
+
+
+@pytest.fixture
+def make_sweep(tmp_path: Path, make_sweep_in: Callable[..., Sweep]) -> Callable[..., Sweep]:
+    """Make a sweep in a folder of the test's own, by name."""
+
+    def make(name: str = "tiny", **blocks: Any) -> Sweep:
+        return make_sweep_in(tmp_path / name, **blocks)
 
     return make

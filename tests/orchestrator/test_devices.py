@@ -22,10 +22,10 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from orchestrator.checks import machine_problems
-from orchestrator.devices import groups_at_once, lacking
+from orchestrator.cluster import Cluster
 from orchestrator.interrupt import interruptible
 from orchestrator.machine import available_cpus
-from orchestrator.placing import Work, place
+from orchestrator.placing import Driver, Work, place
 from orchestrator.plan import make_plan
 from orchestrator.resolve import resolve
 from orchestrator.worker import join_placed_trial, record_end
@@ -353,28 +353,26 @@ def test_devices_that_ray_does_not_find_fail_the_trial_at_once():
         trials=(),
         groups=("a",),
         probes=(),
-        num_cpus=1,
+        cluster=Cluster(num_cpus=1),
         resources=resources,
         checkpoints=CheckpointsBlock(),
     )
     events: list[Any] = []
-    with interruptible(lambda: None) as interrupt:
-        place(work, events.append, interrupt, lambda key, reason: Status(state="failed", reason=reason, started_at=""))
+    with interruptible(lambda: None, lambda: None) as interrupt:
+        driver = Driver(
+            listener=events.append,
+            interrupt=interrupt,
+            record_failure=lambda key, reason: Status(state="failed", reason=reason, started_at=""),
+            say=print,
+            spent=lambda: None,
+            on_head_lost=print,
+        )
+        ended_early = place(work, driver)
+    lacking = "a trial needs 1 CPU for each of 2 processes, but the nodes have no room for that: 1 node with 1 CPU"
+    assert ended_early == lacking
     [ended] = events
     assert ended.key == "a"
-    assert ended.status.reason == "1 CPUs for each of the 2 devices are 2, but Ray has 1"
-
-
-@pytest.mark.parametrize(
-    ("cluster", "resources", "expected"),
-    [
-        ({"CPU": 4.0, "GPU": 2.0}, {"devices": 2, "cpus": 2, "gpus": 1}, None),
-        ({"CPU": 4.0}, {"devices": 2, "cpus": 2, "gpus": 1}, "1 GPUs for each of the 2 devices are 2, but Ray has 0"),
-        ({"CPU": 4.0}, {"devices": 5, "cpus": 1}, "1 CPUs for each of the 5 devices are 5, but Ray has 4"),
-    ],
-)
-def test_what_can_never_be_placed_is_told(cluster, resources, expected):
-    assert lacking(cluster, ResourcesBlock(**resources)) == expected
+    assert ended.status.reason == f"found no place: {lacking}"
 
 
 @pytest.mark.heavy
@@ -443,20 +441,6 @@ def test_devices_do_not_share_a_gpu():
 
 
 @pytest.mark.parametrize(
-    ("num_cpus", "num_gpus", "resources", "expected"),
-    [
-        (8, 0, {"devices": 2, "cpus": 2}, 2),
-        (7, 0, {"devices": 2, "cpus": 2}, 1),
-        (64, 8, {"devices": 4, "cpus": 2, "gpus": 1}, 2),
-        (64, 8, {"devices": 2, "cpus": 2, "gpus": 1, "at_once": 3}, 3),
-        (3, 0, {"devices": 4, "cpus": 1}, 1),
-    ],
-)
-def test_no_more_trials_begin_than_their_devices_fit(num_cpus, num_gpus, resources, expected):
-    assert groups_at_once(num_cpus, num_gpus, ResourcesBlock(**resources)) == expected
-
-
-@pytest.mark.parametrize(
     ("num_cpus", "resources", "expected"),
     [
         (4, {"devices": 2, "cpus": 2, "at_once": 1}, 4),
@@ -472,7 +456,7 @@ def test_what_runs_in_one_process_keeps_to_at_once_too(num_cpus, resources, expe
         trials=(),
         groups=(),
         probes=(),
-        num_cpus=num_cpus,
+        cluster=Cluster(num_cpus=num_cpus),
         resources=ResourcesBlock(**resources),
         checkpoints=CheckpointsBlock(),
     )

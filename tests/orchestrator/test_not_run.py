@@ -1,4 +1,4 @@
-"""What a file may ask for and nothing acts on is refused by `run`, each by its key, before anything is started."""
+"""What a file may ask for and nothing acts on is refused by `run`, by its key, before anything is started."""
 
 from pathlib import Path
 
@@ -6,25 +6,17 @@ import pytest
 from rich.console import Console
 
 from orchestrator.run import Request, run_sweep
+from orchestrator.running import Where
 from search_spaces.problems import InputError
 
-DEMO = (Path(__file__).parents[2] / "search_spaces" / "demo.yaml").read_text()
+TUNED = Path(__file__).parents[2] / "search_spaces" / "tune.yaml"
 
 
-@pytest.mark.parametrize(
-    ("text", "key"),
-    [
-        ("budget: {trials: 3}", "budget"),
-        ("reuse: [sweeps/other]", "reuse"),
-        ("resources: {cpus: 1, memory: 4GB}", "resources.memory"),
-    ],
-)
-def test_run_refuses_what_it_does_not_do(tmp_path, text, key):
-    file, storage = tmp_path / "sweep.yaml", tmp_path / "sweep"
-    file.write_text(DEMO.replace("resources: {cpus: 1, at_once: 2}", "") + text + "\n")
+def test_run_refuses_what_it_does_not_do(tmp_path):
+    storage = tmp_path / "sweep"
     with pytest.raises(InputError) as caught:
-        run_sweep(Request(path=file, storage=str(storage), console=Console(quiet=True)))
+        run_sweep(Request(path=TUNED, storage=str(storage), console=Console(quiet=True), where=Where()))
     [problem] = caught.value.problems
-    assert (problem.where, problem.key) == (str(file), key)
+    assert (problem.where, problem.key) == (str(TUNED), "tune")
     assert "not supported by `run` yet" in problem.message
     assert not storage.exists()

@@ -1,0 +1,101 @@
+"""Real Ray nodes on loopback addresses, each with a temporary folder of its own, ended by their pids alone."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+READY = "Ray runtime started"
+DEADLINE_S = 90.0
+# Ray makes a token for a cluster of one's own; these here are joined by a process that must not need one.
+ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_DISABLE_IMPORT_WARNING": "1", "RAY_DEDUP_LOGS": "0"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """A node: the process that started it, and its folder."""
+
+    process: subprocess.Popen
+    folder: Path
+
+    def kill(self) -> None:
+        """kill -9 all its processes, as a machine that loses power does."""
+        if self.process.poll() is None:
+            doomed = psutil.Process(self.process.pid).children(recursive=True)
+            os.kill(self.process.pid, signal.SIGKILL)
+            for process in doomed:
+                try:
+                    process.kill()
+                except psutil.NoSuchProcess:
+                    continue
+        self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@dataclass(kw_only=True)
+class RayCluster:
+    """A head that has no CPUs, and nodes that have some."""
+
+    address: str
+    head: Node
+    nodes: list[Node]
+
+    def add(self, ip: str, *, num_cpus: int) -> Node:
+        """Start one more node, and wait until it has joined."""
+        node = _start(ip, f"--address={self.address}", f"--num-cpus={num_cpus}")
+        self.nodes.append(node)
+        return node
+
+
+@contextmanager
+def ray_cluster() -> Iterator[RayCluster]:
+    """A head on 127.0.0.2; every node that was added is ended with it."""
+    address = f"127.0.0.2:{_free_port('127.0.0.2')}"
+    port = address.rpartition(":")[2]
+    head = _start("127.0.0.2", "--head", f"--port={port}", "--num-cpus=0", "--include-dashboard=false")
+    cluster = RayCluster(address=address, head=head, nodes=[])
+    try:
+        yield cluster
+    finally:
+        for node in [*cluster.nodes, head]:
+            node.kill()
+
+
+def _start(ip: str, *arguments: str) -> Node:
+    folder = Path(tempfile.mkdtemp(prefix="ds-", dir="/tmp"))  # Ray's sockets lie in it: their paths must be short
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--node-ip-address={ip}", *arguments]
+    command += [f"--temp-dir={folder}", "--object-store-memory=80000000", "--disable-usage-stats"]
+    log = folder / "start.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            command,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, **ENVIRONMENT, "PYTHONPATH": str(Path(__file__).parents[2])},
+        )
+    node = Node(process=process, folder=folder)
+    until = time.monotonic() + DEADLINE_S
+    while READY not in log.read_text(errors="replace"):
+        if process.poll() is not None or time.monotonic() > until:
+            text = log.read_text(errors="replace")
+            node.kill()
+            raise AssertionError(f"a Ray node did not start: {text[-2000:]}")
+        time.sleep(0.1)
+    return node
+
+
+def _free_port(ip: str) -> int:
+    with socket.socket() as free:
+        free.bind((ip, 0))
+        return free.getsockname()[1]
