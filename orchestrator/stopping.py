@@ -73,6 +73,6 @@ class Closing(FIFOScheduler):
     def choose_trial_to_run(self, tune_controller: Any) -> None:
         """None in particular: Tune starts what waits, in its order."""
         if self._starts_nothing():
-            for trial in tune_controller.get_live_trials():
+            for trial in list(tune_controller.get_live_trials()):
                 if trial.status == Trial.PENDING:
-                    tune_controller.request_stop_trial(trial)
+                    tune_controller.stop_trial(trial)

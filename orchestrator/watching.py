@@ -1,6 +1,7 @@
 """What Tune's callbacks become: events, another try for a trial that died, and its failure when no try is left."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from ray.tune import Callback
@@ -63,7 +64,7 @@ class Watcher(Callback):
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Its worker died: it is tried again, or fails."""
         key = _key(trial)
-        reason = reason_of_death(self._lost.pop(key, "") or str(trial.get_error() or ""), self._began.pop(key, None))
+        reason = reason_of_death(self._lost.pop(key, "") or _error_of(trial), self._began.pop(key, None))
         if self._retries.died(key):
             self.again(key)
             self._listener(Retried(key=key, reason=reason))
@@ -86,6 +87,16 @@ class Watcher(Callback):
 
 def _key(trial: Any) -> str:
     return trial.config["trial_id"]
+
+
+def _error_of(trial: Any) -> str:
+    """What Tune keeps of a trial's error, without the line that it puts above.
+
+    Not `trial.get_error()`, which reads a copy that Tune makes when it saves its own state, and it saves none here.
+    """
+    file = Path(trial.error_file)
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    return text.partition("\n")[2] if text.startswith("Failure #") else text
 
 
 def _nobody(key: str) -> None:

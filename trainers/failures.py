@@ -10,7 +10,11 @@ REMEDY = (
     "give each trial more memory (resources.memory, fewer at_once) or let it hold less at a time "
     "(resources.chunk_size); precision bf16, shorter texts and a smaller global_batch help too, but change results"
 )
-_OUT_OF_MEMORY = ("out of memory", "can't allocate memory")  # CUDA and cuBLAS; torch's allocator of the CPU
+_OUT_OF_MEMORY = (
+    "out of memory",  # CUDA and cuBLAS
+    "can't allocate memory",  # torch's allocator of the CPU
+    "could not create a primitive",  # oneDNN, which does not say why; what it cannot do at all is not asked of it
+)
 
 
 def reason_of(error: Exception) -> str:
