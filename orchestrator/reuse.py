@@ -18,7 +18,7 @@ from results.store import Lock, Store, open_existing_store
 from search_spaces.identity import answers_id, encoding_id, evaluation_id
 from search_spaces.problems import InputError, Problem
 from search_spaces.scoring import score_similarities, trained_similarity
-from search_spaces.specs import EvaluationSpec, SimilaritySpec, TrialSpec
+from search_spaces.specs import EvaluationSpec, SimilaritySpec, TrialSpec, evaluation_for
 from trainers.evaluation.evaluations import missing_evaluations
 
 
@@ -139,7 +139,7 @@ def _take_evaluations(spec: TrialSpec, key: str, plan: Plan, store: Store, sourc
     [row] = read_rows(store, layout.trial_rows(key), "trials").to_pylist()
     similarity = trained_similarity(spec.similarity, row["gamma_q"], row["gamma_d"])
     taken = 0
-    for evaluation in (e.spec for e in plan.evaluations):
+    for evaluation in (evaluation_for(spec.encoder, e.spec) for e in plan.evaluations):
         before = missing_evaluations(row["checkpoint_hash"], similarity, evaluation, store)
         if not before:
             continue
