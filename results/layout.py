@@ -1,11 +1,12 @@
 """Where everything lies in a sweep folder, and the small JSON records that stand beside the rows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter
 
+from results.room import Room
 from search_spaces.specs import EvaluationSpec
 
 SWEEP_FILE = "sweep.yaml"
@@ -80,6 +81,7 @@ class SweepRecord:
     tracking_uri: str | None = None  # the file's tracking.uri; without one, SQLite that the sweep folder fills
     register_best: bool = False  # tracking.register
     upload_checkpoints: bool = False
+    room: Room = field(default_factory=Room)
 
 
 Record = TypeVar("Record", Status, SweepRecord)

@@ -1,5 +1,6 @@
 """A sweep folder on a local (or network) file system."""
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -9,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from results.locks import HeldLock, acquire
+from results.room import is_out_of_space
+from results.store import Leftover
 from search_spaces.problems import InputError, Problem
 
 _PARTIAL = ".partial-"  # unfinished writes: never listed, removed when old
@@ -33,10 +36,12 @@ class LocalStore:
             with tempfile.NamedTemporaryFile(dir=root, prefix=_PARTIAL):
                 pass
         except OSError as error:
+            if is_out_of_space(error) and root.is_dir():  # who writes to it finds out, and may wait
+                return cls(root.resolve())
             message = f"this sweep folder cannot be written ({error.strerror or error})"
             raise InputError([Problem(where=str(root), key="storage", message=message)]) from error
         store = cls(root.resolve())
-        store._remove_old_partials()
+        store._remove_old_leftovers()
         return store
 
     @property
@@ -86,6 +91,14 @@ class LocalStore:
             found += [Path(folder, name) for name in files if not name.startswith(_PARTIAL)]
         return sorted(path.relative_to(self._root).as_posix() for path in found)
 
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """The bytes of each key under the folder `prefix`."""
+        found = {}
+        for key in self.list(prefix):
+            with contextlib.suppress(FileNotFoundError):  # gone since it was listed
+                found[key] = (self._root / key).stat().st_size
+        return found
+
     def delete(self, prefix: str) -> None:
         """Remove a key or a folder; a folder vanishes at once, never half."""
         path = self._path(prefix)
@@ -131,6 +144,29 @@ class LocalStore:
         """Take the lock, or raise LockedError naming its live owner."""
         return acquire(self, name, owner=owner, stale_after_s=stale_after_s)
 
+    def leftovers(self) -> tuple[Leftover, ...]:
+        """What killed writers left, and what live ones have under way.
+
+        os.walk and not rglob, which raises where another process renames a folder under it.
+        """
+        found = []
+        for folder, folders, files in os.walk(self._root):
+            for name in [n for n in (*folders, *files) if n.startswith(_PARTIAL)]:
+                with contextlib.suppress(FileNotFoundError):  # its owner was quicker
+                    found.append(_leftover(Path(folder, name), self._root))
+            folders[:] = [n for n in folders if not n.startswith(_PARTIAL)]
+        return tuple(found)
+
+    def remove_leftover(self, leftover: Leftover) -> None:
+        """Remove one; nothing happens where it is gone."""
+        path = self._root / leftover.name
+        if not path.name.startswith(_PARTIAL):
+            raise ValueError(f"'{leftover.name}' is no leftover")
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
     def _path(self, key: str) -> Path:
         pure = PurePosixPath(key)
         if (
@@ -157,27 +193,18 @@ class LocalStore:
             raise
         return Path(name)
 
-    def _remove_old_partials(self) -> None:
-        """Clean up after killed writers; young ones may belong to a live one.
-
-        os.walk and not rglob, which raises where another process renames a folder under it.
-        """
-        for folder, folders, files in os.walk(self._root):
-            for name in [n for n in (*folders, *files) if n.startswith(_PARTIAL)]:
-                _remove_if_old(Path(folder, name))
-            folders[:] = [n for n in folders if not n.startswith(_PARTIAL)]
+    def _remove_old_leftovers(self) -> None:
+        """Clean up after killed writers; young ones may belong to a live one."""
+        for leftover in self.leftovers():
+            if time.time() - leftover.written_at > _PARTIAL_AGE_S:
+                self.remove_leftover(leftover)
 
 
-def _remove_if_old(path: Path) -> None:
-    try:
-        if time.time() - path.stat().st_mtime <= _PARTIAL_AGE_S:
-            return
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink()
-    except FileNotFoundError:  # its owner was quicker
-        return
+def _leftover(path: Path, root: Path) -> Leftover:
+    files = [path, *path.rglob("*")] if path.is_dir() else [path]
+    sizes = [file.stat().st_size for file in files if file.is_file()]
+    name = path.relative_to(root).as_posix()
+    return Leftover(name=name, num_bytes=sum(sizes), written_at=path.stat().st_mtime)
 
 
 def _sync_tree(folder: Path) -> None:

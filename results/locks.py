@@ -4,13 +4,15 @@ The records are `lock/NAME/NNNNNNNN.json`; who writes the highest number with `p
 whose heartbeat stands still is passed over by the next number, and finds out at its next `verify`.
 """
 
+import contextlib
 import os
+import secrets
 import socket
 import threading
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import psutil
 from pydantic import TypeAdapter
@@ -20,6 +22,8 @@ from results.store import LockedError, LostLockError
 if TYPE_CHECKING:
     from results.store import Store
 
+LockState = Literal["free", "held", "stale"]
+
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
 _BEATS_PER_STALE_TIME = 4
@@ -28,7 +32,10 @@ _POLL_S = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class _Record:
-    """Who holds a token. `host` tells machines, their boots and pid namespaces apart; `started` see `_started`."""
+    """Who holds a token. `host` tells machines, their boots and pid namespaces apart; `started` see `_started`.
+
+    `nonce` tells an owner its own record, where the answer to the write of it was lost on its way.
+    """
 
     owner: str
     host: str
@@ -36,6 +43,7 @@ class _Record:
     started: float
     beat: int = 0
     released: bool = False
+    nonce: str = ""
 
 
 _RECORDS = TypeAdapter(_Record)
@@ -65,20 +73,29 @@ class HeldLock:
         verify_token(self._store, self._name, self._token)
 
     def release(self) -> None:
-        """Give the lock back; nothing happens where it is given back or lost already."""
+        """Give the lock back; nothing happens where it is given back or lost already.
+
+        Where that cannot be written, the lock goes stale by itself.
+        """
         if self._ended.is_set():
             return
         self._ended.set()
         self._thread.join()
-        self._write(released=True)
+        with contextlib.suppress(OSError):
+            if not self._is_passed_over():
+                self._write(released=True)
+
+    def _is_passed_over(self) -> bool:
+        """Whether another owner came: then this one's record is history, and may be gone."""
+        return _tokens(self._store, self._name)[-1:] != [self._token]
 
     def _keep_alive(self) -> None:
         while not self._ended.wait(self._beat_every_s):
-            if self._store.exists(_key(self._name, self._token + 1)):
-                return  # taken over: a beat would only raise the dead
             try:
+                if self._is_passed_over():
+                    return  # a beat would only raise the dead
                 self._write(released=False)
-            except OSError:  # a full disk or a network mount away for a moment: the next beat tries again
+            except OSError:  # a full disk, or a mount or server away for a moment: the next beat tries again
                 continue
 
     def _write(self, *, released: bool) -> None:
@@ -97,9 +114,16 @@ def acquire(store: "Store", name: str, *, owner: str, stale_after_s: float) -> H
     last = tokens[-1] if tokens else 0
     if last:
         _wait_until_free(store, name, last, stale_after_s)
-    record = _Record(owner=owner, host=_this_host(), pid=os.getpid(), started=_started(os.getpid()))
+    record = _Record(
+        owner=owner,
+        host=_this_host(),
+        pid=os.getpid(),
+        started=_started(os.getpid()),
+        nonce=secrets.token_hex(8),
+    )
     won = store.put_if_absent(_key(name, last + 1), _RECORDS.dump_json(record))
     highest = _tokens(store, name)[-1]
+    won = won or _is_mine(store, name, last + 1, record)
     if won and highest > last + 1:  # others came and went since the look above, and cleaned this number away
         store.delete(_key(name, last + 1))
     if not won or highest > last + 1:
@@ -120,11 +144,23 @@ def verify_token(store: "Store", name: str, token: int) -> None:
 
 def is_held(store: "Store", name: str) -> bool:
     """Whether an owner seems alive: it has not given the lock back, and where it runs here, its process is there."""
+    return state_of(store, name) == "held"
+
+
+def state_of(store: "Store", name: str) -> LockState:
+    """Whether the lock is free, held by an owner that seems alive (see `is_held`), or stale: its owner is dead."""
     tokens = _tokens(store, name)
-    if not tokens:
+    if not tokens or _is_released(store, name, tokens[-1]):
+        return "free"
+    return "stale" if _is_alive(_read(store, name, tokens[-1])) is False else "held"
+
+
+def _is_mine(store: "Store", name: str, token: int, record: _Record) -> bool:
+    """Whether the record is this owner's after all: a server's answer can be lost where its write was done."""
+    try:
+        return _read(store, name, token) == record
+    except KeyError:
         return False
-    record = _read(store, name, tokens[-1])
-    return not record.released and _is_alive(record) is not False
 
 
 def _wait_until_free(store: "Store", name: str, token: int, stale_after_s: float) -> None:

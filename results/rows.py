@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from results.schemas import check_table, make_table
-from results.store import Store
+from results.store import Readable, Store
 
 _PROVENANCE_KEY = b"densesweep.provenance"
 
@@ -36,7 +36,7 @@ def write_rows(
     store.write(key, buffer.getvalue())
 
 
-def read_rows(store: Store, key: str, name: str) -> pa.Table:
+def read_rows(store: Readable, key: str, name: str) -> pa.Table:
     """Read the rows under `key`.
 
     Raises:

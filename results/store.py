@@ -4,13 +4,16 @@ Keys are relative POSIX paths ('trials/ab12/record.json'). `open_store` picks th
 A crash at any moment leaves a key either absent or whole.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 from search_spaces.problems import InputError, Problem
+
+OBJECT_SCHEMES = ("s3", "gs")
 
 
 class LockedError(ValueError):
@@ -19,6 +22,15 @@ class LockedError(ValueError):
 
 class LostLockError(RuntimeError):
     """The lock was taken over by another owner: nothing more may be written under it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leftover:
+    """What a killed writer left, unseen by readers. `written_at` is in seconds since the epoch."""
+
+    name: str
+    num_bytes: int
+    written_at: float
 
 
 class Lock(Protocol):
@@ -35,15 +47,22 @@ class Lock(Protocol):
         """Give the lock back; idempotent."""
 
 
-class Store(Protocol):
+class Readable(Protocol):
+    """What planning and tables ask of a sweep folder."""
+
+    def read(self, key: str) -> bytes:
+        """The bytes under `key`. Raises KeyError where there are none."""
+
+    def exists(self, key: str) -> bool:
+        """Whether `key` holds bytes."""
+
+
+class Store(Readable, Protocol):
     """One sweep folder."""
 
     @property
     def uri(self) -> str:
         """Where the folder is, as `open_store` takes it."""
-
-    def read(self, key: str) -> bytes:
-        """The bytes under `key`. Raises KeyError where there are none."""
 
     def write(self, key: str, data: bytes) -> None:
         """Replace what is under `key`, atomically."""
@@ -51,11 +70,11 @@ class Store(Protocol):
     def put_if_absent(self, key: str, data: bytes) -> bool:
         """Write unless `key` exists; say whether this call wrote. Of two concurrent calls exactly one does."""
 
-    def exists(self, key: str) -> bool:
-        """Whether `key` holds bytes."""
-
     def list(self, prefix: str) -> list[str]:
         """All keys that begin with the folder `prefix`, sorted."""
+
+    def sizes(self, prefix: str) -> Mapping[str, int]:
+        """The bytes of each key under the folder `prefix`."""
 
     def delete(self, prefix: str) -> None:
         """Remove `prefix`, a key or a folder; nothing happens where there is none."""
@@ -76,33 +95,58 @@ class Store(Protocol):
             LockedError: a live owner holds it; the message names that owner.
         """
 
+    def leftovers(self) -> tuple[Leftover, ...]:
+        """What killed writers left, and what live ones have under way."""
+
+    def remove_leftover(self, leftover: Leftover) -> None:
+        """Remove one; nothing happens where it is gone."""
+
 
 def open_store(uri: str) -> Store:
-    """Open the sweep folder at `uri` (a local path, or file://), making it where it is absent.
+    """Open the sweep folder at `uri` (a local path, file://, s3:// or gs://), making it where it is absent.
 
     Raises:
         InputError: nothing can be written there, or its kind of storage is not supported.
     """
-    from results.local_store import LocalStore
+    if (folder := local_folder(uri)) is not None:
+        from results.local_store import LocalStore
 
-    return LocalStore.open(_local_path(uri))
+        return LocalStore.open(folder)
+    from results.object_store import ObjectStore
+
+    return ObjectStore.open(*_bucket(uri))
 
 
 def open_existing_store(uri: str) -> Store | None:
-    """The sweep folder at `uri` if there is one; nothing is made or written, so it may be read-only."""
-    from results.local_store import LocalStore
+    """The sweep folder at `uri` if there is one; nothing is made or written, so it may be read-only.
 
-    path = _local_path(uri)
-    return LocalStore(path.resolve()) if path.is_dir() else None
+    Raises:
+        InputError: it cannot be reached, or its kind of storage is not supported.
+    """
+    if (folder := local_folder(uri)) is not None:
+        from results.local_store import LocalStore
+
+        return LocalStore(folder.resolve()) if folder.is_dir() else None
+    from results.object_store import ObjectStore
+
+    return ObjectStore.open_existing(*_bucket(uri))
 
 
-def _local_path(uri: str) -> Path:
+def local_folder(uri: str) -> Path | None:
+    """The folder of a sweep that lies in a file system; None where it lies in an object store."""
     scheme, separator, _ = uri.partition("://")
     if not separator:
         return Path(uri).expanduser()
-    if scheme != "file":
-        message = (
-            f"'{uri}': sweep folders on {scheme}:// are not supported yet; name a local folder (or a network mount)"
-        )
+    return Path(unquote(urlsplit(uri).path)) if scheme == "file" else None
+
+
+def _bucket(uri: str) -> tuple[str, str]:
+    """Scheme, and bucket with prefix. Raises InputError where it is no such URI."""
+    scheme, _, place = uri.partition("://")
+    if scheme not in OBJECT_SCHEMES:
+        allowed = ", ".join(f"{name}://BUCKET/PREFIX" for name in OBJECT_SCHEMES)
+        message = f"'{uri}': sweep folders are not kept on {scheme}:// (allowed: a local folder, {allowed})"
         raise InputError([Problem(where=uri, key="storage", message=message)])
-    return Path(unquote(urlsplit(uri).path))
+    if not place.partition("/")[0]:
+        raise InputError([Problem(where=uri, key="storage", message=f"'{uri}' names no bucket")])
+    return scheme, place.rstrip("/")

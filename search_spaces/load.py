@@ -159,7 +159,7 @@ def _resolve_paths(raw: dict[str, Any], where: str, folder: Path) -> Iterator[Pr
     for key, holder, field in fields:
         source = holder.get(field)
         scheme, _, rest = source.partition(":") if isinstance(source, str) else ("", "", "")
-        if scheme not in ("path", "trial") or not rest:
+        if scheme not in ("path", "trial") or not rest or (scheme == "trial" and "://" in rest):
             continue
         location = (folder / Path(rest).expanduser()).resolve()
         holder[field] = f"{scheme}:{location}"

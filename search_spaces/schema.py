@@ -201,10 +201,16 @@ class BudgetBlock(Block):
 
 
 class CheckpointsBlock(Block):
-    """When a training writes a checkpoint to resume from: every so many steps, or seconds, whichever comes first."""
+    """When a training writes a checkpoint to resume from: every so many steps, or seconds, whichever comes first.
+
+    `quota`: what all checkpoints of the sweep may take together, such as 50GiB (default: what the disk has).
+    `wait_for_space_s`: how long a trial waits where they take that, or the disk is full, before it fails.
+    """
 
     every_steps: int | None = Field(default=None, gt=0)
     every_s: float | None = Field(default=60.0, gt=0, allow_inf_nan=False)
+    quota: Bytes | None = None
+    wait_for_space_s: float | None = Field(default=3600.0, ge=0, allow_inf_nan=False)
 
 
 class TrackingBlock(Block):

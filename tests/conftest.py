@@ -3,10 +3,11 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from s3_server import BUCKET, s3_server
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before any library starts its threads
 
@@ -44,3 +45,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("heavy"):
             item.add_marker("slow")
+
+
+@pytest.fixture(scope="session")
+def s3_bucket() -> Iterator[str]:
+    """The URI of a bucket on an S3 server that runs for the tests; it takes a prefix of its own for each of them."""
+    with s3_server():
+        yield f"s3://{BUCKET}"

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 
 from results import layout
 from results.layout import Status
+from results.room import Room
 from results.store import LockedError, Store, open_existing_store
+from results.waiting_store import WaitingStore
 from search_spaces.problems import InputError, Problem, unknown_name
 from search_spaces.sizes import parse_size
 from search_spaces.specs import TrialSpec
@@ -79,7 +81,8 @@ def run_alone(
         InputError: there is no such sweep folder or trial in it, the trial takes another number of processes, or the
             sweep is running.
     """
-    store = _opened(sweep, trial_id, num_processes)
+    opened = _opened(sweep, trial_id, num_processes)
+    store = WaitingStore(opened, _room(opened), print)
     try:
         lock = store.lock(layout.SWEEP_LOCK, owner=this_process(), stale_after_s=_STALE_AFTER_S)
     except LockedError as error:
@@ -88,7 +91,7 @@ def run_alone(
         return run_planned_trial(
             trial_id,
             store=store,
-            hooks=Hooks(report=_Printed(), enter_phase=print, verify=lock.verify),
+            hooks=Hooks(report=_Printed(), enter_phase=print, verify=lock.verify, wait_for_space=store.waiting.wait),
             checkpoint_policy=checkpoint_policy,
             provenance_json=provenance().to_json(),
             memory_budget_bytes=memory_budget_bytes,
@@ -116,6 +119,13 @@ def _opened(sweep: str, trial_id: str, num_processes: int) -> Store:
     if num_processes != spec.execution.num_devices and has_training_left(spec, store):
         raise _refused(sweep, _wrong_number(spec, num_processes))
     return store
+
+
+def _room(store: Store) -> Room:
+    """What the sweep file says of space; nothing where only the trial was copied here."""
+    if not store.exists(layout.SWEEP_RECORD):
+        return Room()
+    return layout.from_bytes(layout.SweepRecord, store.read(layout.SWEEP_RECORD)).room
 
 
 def _wrong_number(spec: TrialSpec, launched: int) -> str:

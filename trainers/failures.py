@@ -2,6 +2,7 @@
 
 import torch
 
+from results.room import OutOfSpaceError
 from search_spaces.problems import InputError
 from trainers.training.stepping import DivergedError
 
@@ -22,7 +23,7 @@ def reason_of(error: Exception) -> str:
     text = " ".join(str(error).split())
     if is_out_of_memory(error):
         return f"out of memory: {text or 'Python could not allocate more'}; {REMEDY}"
-    if isinstance(error, DivergedError | InputError):  # their messages say all
+    if isinstance(error, DivergedError | InputError | OutOfSpaceError):  # their messages say all
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

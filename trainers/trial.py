@@ -13,6 +13,7 @@ from typing import Literal
 
 from results import layout
 from results.layout import Status
+from results.room import OutOfSpaceError, is_out_of_space
 from results.rows import read_rows, write_rows
 from results.store import LostLockError, Store
 from search_spaces.identity import trial_id as identity_of
@@ -40,6 +41,11 @@ def _ignore(_: object) -> None:
     """Nobody asked."""
 
 
+def _fail(error: Exception) -> None:
+    """Nobody waits."""
+    raise error
+
+
 @dataclass(frozen=True, kw_only=True)
 class Hooks:
     """How a trial speaks with whoever runs it.
@@ -49,12 +55,15 @@ class Hooks:
         enter_phase: told in words what the trial does next, such as 'evaluating attack'.
         verify: called before each write; raises LostLockError where this process may write no more.
         helpers: who else may encode passages for the evaluations.
+        wait_for_space: called with an error that came for want of space on a disk, after which the trial goes on from
+            what is in the store; raises where it is to fail instead.
     """
 
     report: Report = _ignore
     enter_phase: Callable[[str], None] = _ignore
     verify: Callable[[], None] = lambda: None
     helpers: Helpers = NOBODY
+    wait_for_space: Callable[[Exception], None] = _fail
 
 
 def run_trial(
@@ -89,19 +98,52 @@ def run_trial(
     attempt = Attempt(store=store, prefix=layout.trial_prefix(key), verify=hooks.verify)
     running = attempt.go_on() if part == "evaluation" else attempt.start()
     try:
-        _make_ready(spec)
-        if not store.exists(layout.trial_rows(key)):
-            _make_checkpoint(spec, store, hooks, checkpoint_policy, provenance_json)
-        hooks.verify()
-        remove_training_checkpoints(store, key)
+        while not _has_room(
+            lambda: _make_all(spec, evaluations, store, hooks, checkpoint_policy, provenance_json, part), hooks
+        ):
+            continue
         if part == "training":
             return running
-        _evaluate_missing(spec, evaluations, store, hooks)
     except (LostLockError, LostPeerError):
         raise
     except Exception as error:  # noqa: BLE001 - the boundary where a trial's failure becomes its status
         return attempt.fail(error, running)
     return attempt.finish()
+
+
+def _has_room(make: Callable[[], None], hooks: Hooks) -> bool:
+    """Whether everything could be made; where the disk was too full for it, space is waited for first.
+
+    The store waits by itself. This is for what is written elsewhere, such as the cache folder and temporary files.
+    """
+    try:
+        make()
+    except Exception as error:
+        if isinstance(error, OutOfSpaceError) or not is_out_of_space(error):
+            raise
+        hooks.wait_for_space(error)
+        return False
+    return True
+
+
+def _make_all(
+    spec: TrialSpec,
+    evaluations: Sequence[EvaluationSpec],
+    store: Store,
+    hooks: Hooks,
+    checkpoint_policy: CheckpointPolicy,
+    provenance_json: str,
+    part: Part,
+) -> None:
+    """Train, unless that is done, then evaluate what is missing, unless only training is asked for."""
+    _make_ready(spec)
+    key = identity_of(spec)
+    if not store.exists(layout.trial_rows(key)):
+        _make_checkpoint(spec, store, hooks, checkpoint_policy, provenance_json)
+    hooks.verify()
+    remove_training_checkpoints(store, key)
+    if part != "training":
+        _evaluate_missing(spec, evaluations, store, hooks)
 
 
 def run_planned_trial(

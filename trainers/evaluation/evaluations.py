@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from results.layout import LAST_EMBEDDINGS, answer_rows, embedding_rows, norm_rows, run_file, scored_rows
-from results.store import Store
+from results.store import Readable
 from search_spaces.identity import answers_id, encoding_id, evaluation_id
 from search_spaces.scoring import score_similarities
 from search_spaces.specs import EvaluationSpec, SimilaritySpec
@@ -13,7 +13,7 @@ Wanted = Mapping[EvaluationSpec, Sequence[SimilaritySpec]]
 
 
 def missing_evaluations(
-    checkpoint_hash: str, similarity: SimilaritySpec | None, evaluation: EvaluationSpec, store: Store
+    checkpoint_hash: str, similarity: SimilaritySpec | None, evaluation: EvaluationSpec, store: Readable
 ) -> list[SimilaritySpec]:
     """The score similarities whose rows, run file or answers the store lacks.
 
@@ -26,7 +26,7 @@ def missing_evaluations(
 
 
 def lacks_only_answers(
-    checkpoint_hash: str, similarities: Sequence[SimilaritySpec], evaluation: EvaluationSpec, store: Store
+    checkpoint_hash: str, similarities: Sequence[SimilaritySpec], evaluation: EvaluationSpec, store: Readable
 ) -> bool:
     """Whether all that is missing under these score similarities is what a reader answers."""
     if evaluation.rag is None or _lacks_encoding(checkpoint_hash, evaluation, store):
@@ -35,14 +35,16 @@ def lacks_only_answers(
     return not any(_lacks_rows(checkpoint_hash, similarity, measured, store) for similarity in similarities)
 
 
-def lacks_answers(checkpoint_hash: str, similarity: SimilaritySpec, evaluation: EvaluationSpec, store: Store) -> bool:
+def lacks_answers(
+    checkpoint_hash: str, similarity: SimilaritySpec, evaluation: EvaluationSpec, store: Readable
+) -> bool:
     """Whether a reader is to answer the data set's questions, and has not."""
     if evaluation.rag is None:
         return False
     return not store.exists(answer_rows(answers_id(checkpoint_hash, evaluation, similarity)))
 
 
-def _lacks_rows(checkpoint_hash: str, similarity: SimilaritySpec, evaluation: EvaluationSpec, store: Store) -> bool:
+def _lacks_rows(checkpoint_hash: str, similarity: SimilaritySpec, evaluation: EvaluationSpec, store: Readable) -> bool:
     key = evaluation_id(checkpoint_hash, evaluation, similarity)
     if evaluation.keeps_runs and not store.exists(run_file(key)):
         return True
@@ -51,7 +53,7 @@ def _lacks_rows(checkpoint_hash: str, similarity: SimilaritySpec, evaluation: Ev
     )
 
 
-def _lacks_encoding(checkpoint_hash: str, evaluation: EvaluationSpec, store: Store) -> bool:
+def _lacks_encoding(checkpoint_hash: str, evaluation: EvaluationSpec, store: Readable) -> bool:
     encoding = encoding_id(checkpoint_hash, evaluation)
     lacks_embeddings = evaluation.keep_embeddings and not store.exists(embedding_rows(encoding, LAST_EMBEDDINGS))
     return lacks_embeddings or not store.exists(norm_rows(encoding))

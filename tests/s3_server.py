@@ -1,0 +1,43 @@
+"""An S3 server as a process of its own on 127.0.0.1: moto's, which keeps conditional writes and multipart uploads."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+BUCKET = "sweeps"
+_SERVER = """
+import logging, sys
+logging.getLogger("werkzeug").setLevel(logging.ERROR)
+from moto.server import ThreadedMotoServer
+server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+server.start()
+print("http://%s:%s" % server.get_host_and_port(), flush=True)
+sys.stdin.read()  # until the tests close it, or are gone
+server.stop()
+"""
+
+
+@contextmanager
+def s3_server() -> Iterator[str]:
+    """Run the server with one empty bucket; this process and its children find it by their environment."""
+    server = subprocess.Popen([sys.executable, "-c", _SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        endpoint = server.stdout.readline().strip()
+        assert endpoint, f"the S3 server ended with {server.wait()}"
+        named = {
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_ACCESS_KEY_ID": "testing",
+            "AWS_SECRET_ACCESS_KEY": "testing",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+        with mock.patch.dict(os.environ, named):
+            import s3fs
+
+            s3fs.S3FileSystem(skip_instance_cache=True).mkdir(BUCKET)
+            yield endpoint
+    finally:
+        server.stdin.close()
+        server.wait(timeout=30)
