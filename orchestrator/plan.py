@@ -20,11 +20,13 @@ from results.layout import (
     trial_rows,
 )
 from results.layout import Status as TrialStatus
+from results.listed import listed
+from results.room import Room
 from results.rows import read_rows
-from results.store import Store
+from results.store import Readable, Store
 from search_spaces.expand import IN_DOMAIN, GroupedEvaluation
 from search_spaces.identity import UnstableIdentityError, probe_id, study_id, trial_id
-from search_spaces.schema import SweepFile
+from search_spaces.schema import CheckpointsBlock, SweepFile
 from search_spaces.scoring import trained_similarity
 from search_spaces.specs import EvaluationSpec, ProbeSpec, TrialSpec, evaluation_for
 from search_spaces.tuning import TunedCell
@@ -121,15 +123,16 @@ class Plan:
 def make_plan(resolved: Resolved, store: Store | None, only: Only | None = None) -> Plan:
     """Hold a sweep file against the store; without one, nothing counts as done. `only` says what part is to be run."""
     expansion = resolved.expansion
+    there = listed(store) if store else None
     trials, nameless_trials = _identified(expansion.trials, trial_id)
     probes, nameless_probes = _identified(expansion.probes, probe_id)
     studies, nameless_studies = _identified(expansion.tuned, study_id)
     return Plan(
         sweep=resolved.sweep,
         where=resolved.where,
-        trials=tuple(_trial_plan(key, spec, expansion.evaluations, store) for key, spec in trials.items()),
+        trials=tuple(_trial_plan(key, spec, expansion.evaluations, there) for key, spec in trials.items()),
         probes=tuple(
-            ProbePlan(spec=spec, probe_id=key, finished=store is not None and store.exists(probe_rows(key)))
+            ProbePlan(spec=spec, probe_id=key, finished=there is not None and there.exists(probe_rows(key)))
             for key, spec in probes.items()
         ),
         evaluations=expansion.evaluations,
@@ -164,6 +167,7 @@ def sweep_record(plan: Plan) -> SweepRecord:
         evaluations=tuple(_planned_evaluation(e) for e in plan.evaluations),
         left_out=(*plan.left_out, *_not_here(plan)),
         primary_groups=plan.primary_groups,
+        room=room_of(plan.sweep.checkpoints),
         tracking_uri=absolute_uri(uri) if (uri := plan.sweep.tracking.uri) is not None else None,
         register_best=plan.sweep.tracking.register_best,
         upload_checkpoints=plan.sweep.tracking.upload_checkpoints,
@@ -175,6 +179,11 @@ def _not_here(plan: Plan) -> Iterator[LeftOut]:
     nameless = plan.unidentified
     for title in (*(trial.title for trial in nameless.trials), *(probe.title for probe in nameless.probes)):
         yield LeftOut(title=title, reason="its weights or data were not on the machine that ran the sweep")
+
+
+def room_of(checkpoints: CheckpointsBlock) -> Room:
+    """What the sweep file says of space."""
+    return Room(quota_bytes=checkpoints.quota, wait_s=checkpoints.wait_for_space_s)
 
 
 def _planned_evaluation(evaluation: GroupedEvaluation) -> PlannedEvaluation:
@@ -196,7 +205,7 @@ def _planned_evaluation(evaluation: GroupedEvaluation) -> PlannedEvaluation:
 
 
 def _trial_plan(
-    key: str, spec: TrialSpec, evaluations: tuple[GroupedEvaluation, ...], store: Store | None
+    key: str, spec: TrialSpec, evaluations: tuple[GroupedEvaluation, ...], store: Readable | None
 ) -> TrialPlan:
     asked = tuple(evaluation_for(spec.encoder, e.spec) for e in evaluations)
     if store is None or not store.exists(trial_rows(key)):
@@ -214,7 +223,7 @@ def _trial_plan(
     return TrialPlan(spec=spec, trial_id=key, state="to evaluate" if left else "finished", evaluations_left=left)
 
 
-def _untrained_state(key: str, store: Store) -> TrialState:
+def _untrained_state(key: str, store: Readable) -> TrialState:
     if not store.exists(status_key(trial_prefix(key))):
         return "left"
     status = from_bytes(TrialStatus, store.read(status_key(trial_prefix(key))))

@@ -18,20 +18,24 @@ from orchestrator.labels import provenance_tags
 from orchestrator.meaning import meaning_problems
 from orchestrator.not_run import not_run_problems
 from orchestrator.only import parse_only
-from orchestrator.plan import Plan, make_plan, sweep_record
+from orchestrator.plan import Plan, make_plan, room_of, sweep_record
 from orchestrator.program import command
 from orchestrator.progress import progress_of, shown
 from orchestrator.resolve import Resolved, resolve
 from orchestrator.reuse import opened_sources, reuse_finished
 from orchestrator.running import Told, Where, prefix_of, run_left, spending_of
 from orchestrator.show import print_notices, print_results
+from orchestrator.space_notice import SpaceNotice
 from orchestrator.storage import storage_of
 from orchestrator.terminal import chatter_to
 from results import layout
 from results.layout import SweepRecord
-from results.store import Lock, LockedError, LostLockError, Store, open_store
+from results.listed import listed
+from results.store import Lock, LockedError, LostLockError, Store, local_folder, open_store
+from results.waiting_store import WaitingStore
 from search_spaces.problems import InputError, Problem
 from search_spaces.specs import evaluation_for, to_json
+from trainers.cache import cache_folder
 from trainers.provenance import provenance
 
 if TYPE_CHECKING:
@@ -81,7 +85,7 @@ def run_sweep(request: Request) -> int:
         raise InputError(problems)
     only = parse_only(request.only, resolved.expansion)
     uri = storage_of(resolved.sweep, request.storage)
-    store = open_store(uri)
+    store = WaitingStore(open_store(uri), room_of(resolved.sweep.checkpoints), _to(request.console))
     sources = opened_sources(resolved.sweep.reuse, resolved.where)
     with locked(store, uri) as lock:
         plan = make_plan(resolved, store, only)
@@ -92,7 +96,7 @@ def run_sweep(request: Request) -> int:
             for reused in reuse_finished(plan, store, sources, lock):
                 request.console.print("\n".join([str(reused), *reused.notices]), markup=False, highlight=False)
             plan = make_plan(resolved, store, only)
-        if plan.is_finished and _recorded(store) == sweep_record(plan) and _is_mirrored(plan, store):
+        if plan.is_finished and _is_recorded(plan, store) and _is_mirrored(plan, store):
             request.console.print(_all_done(plan), markup=False)
             print_results(store, sweep_record(plan), request.console)
             return EXIT_OK
@@ -101,6 +105,10 @@ def run_sweep(request: Request) -> int:
         except LostLockError as error:
             request.console.print(f"Stopped: another run took this sweep over ({error})", markup=False)
             return EXIT_FAILED
+
+
+def _to(console: Console) -> Callable[[str], None]:
+    return lambda text: console.print(text, markup=False, highlight=False)
 
 
 def _all_done(plan: Plan) -> str:
@@ -126,13 +134,16 @@ def locked(store: Store, uri: str) -> Iterator[Lock]:
         lock.release()
 
 
-def _run_left(plan: Plan, store: Store, lock: Lock, request: Request, resolved: Resolved) -> int:
+def _run_left(plan: Plan, store: WaitingStore, lock: Lock, request: Request, resolved: Resolved) -> int:
     """Place everything that is left; the terminal shows progress, and libraries' own output goes to a log file."""
     _write_record(plan, store, request.path)
     log = log_file(store)
-    with chatter_to(log) as screen:
-        screen.print(f"Sweep '{plan.sweep.name}' in {store.uri}; libraries' own output is in {log}")
-        interrupted = _place_and_mirror(plan, store, lock, screen, log, request)
+    try:
+        with chatter_to(log) as screen:
+            screen.print(f"Sweep '{plan.sweep.name}' in {store.uri}; libraries' own output is in {log}")
+            interrupted = _place_and_mirror(plan, store, lock, screen, log, request)
+    finally:
+        keep_log(store, log)
     after = make_plan(resolved, store, plan.only)
     if interrupted:
         request.console.print(f"Stopped. To go on where it stopped: {request.again}")
@@ -146,10 +157,12 @@ def _is_mirrored(plan: Plan, store: Store) -> bool:
     from orchestrator.tracking import mirror_is_whole, place_of
 
     place = place_of(store, plan.sweep.tracking.uri, where=plan.where)
-    return place is None or mirror_is_whole(store, place)
+    return mirror_is_whole(store, place)
 
 
-def _place_and_mirror(plan: Plan, store: Store, lock: Lock, screen: Console, log: Path, request: Request) -> bool:
+def _place_and_mirror(
+    plan: Plan, store: WaitingStore, lock: Lock, screen: Console, log: Path, request: Request
+) -> bool:
     tracking = _open_tracking(plan, store, log)
     progress = progress_of(plan, screen)
     spending = spending_of(plan, store)
@@ -162,13 +175,12 @@ def _place_and_mirror(plan: Plan, store: Store, lock: Lock, screen: Console, log
         os._exit(exit_code)
 
     def head_is_gone(address: str) -> NoReturn:
-        if tracking:
-            tracking.close()
+        tracking.close()
         end(f": the head of the Ray cluster at {address} is gone", EXIT_FAILED)
 
     told = Told(
-        listener=_fan_out(progress, spending, *([_mirrored(plan, tracking)] if tracking else [])),
-        say=lambda text: screen.print(text, markup=False, highlight=False),
+        listener=_fan_out(progress, spending, SpaceNotice(store, _to(screen)), _mirrored(plan, tracking)),
+        say=_to(screen),
         end=head_is_gone,
     )
 
@@ -183,8 +195,7 @@ def _place_and_mirror(plan: Plan, store: Store, lock: Lock, screen: Console, log
                 )
         finally:
             lock.verify()  # whoever took the sweep over mirrors it too
-            if tracking:
-                _end_tracking(tracking, plan, store, interrupt, screen)
+            _end_tracking(tracking, plan, store, interrupt, screen)
         if ended_early:
             screen.print(f"Stopped: {ended_early}. To go on: {request.again}", markup=False)
     return interrupt.asked
@@ -196,6 +207,15 @@ def _fan_out(*listeners: Callable[[Event], None]) -> Callable[[Event], None]:
             listener(event)
 
     return tell
+
+
+def _is_recorded(plan: Plan, store: Store) -> bool:
+    """Whether all that `_write_record` writes is there; `doctor` may have removed what was damaged."""
+    keys = [layout.spec_key(layout.probe_prefix(p.probe_id)) for p in plan.probes]
+    for trial in plan.trials:
+        keys += [layout.spec_key(layout.trial_prefix(trial.trial_id)), layout.evaluations_key(trial.trial_id)]
+    there = listed(store)
+    return _recorded(store) == sweep_record(plan) and all(there.exists(key) for key in keys)
 
 
 def _recorded(store: Store) -> SweepRecord | None:
@@ -217,17 +237,21 @@ def _write_record(plan: Plan, store: Store, path: Path) -> None:
 
 
 def log_file(store: Store, what: str = "run") -> Path:
-    """The log of this run: beside the sweep where that is a local folder."""
+    """The log of this run: in the sweep folder, or in the cache folder, from where `keep_log` brings it there."""
     name = f"{what}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.getpid()}.log"
-    return Path(store.uri) / "logs" / name
+    return (local_folder(store.uri) or cache_folder().absolute()) / "logs" / name
 
 
-def _open_tracking(plan: Plan, store: Store, log: Path) -> "Tracking | None":
+def keep_log(store: Store, log: Path) -> None:
+    """Bring a log into a sweep folder that is not local."""
+    if local_folder(store.uri) is None and log.exists():
+        store.write(f"logs/{log.name}", log.read_bytes())
+
+
+def _open_tracking(plan: Plan, store: Store, log: Path) -> "Tracking":
     from orchestrator.tracking import Tracking, place_of, sweep_id
 
     place = place_of(store, plan.sweep.tracking.uri, where=plan.where)
-    if place is None:
-        return None
     tags = provenance_tags(provenance().to_json())  # of runs whose rows do not say what made them: failed ones
     return Tracking.open(store, sweep_record(plan), place, sweep_id=sweep_id(store), log_file=log, tags=tags)
 

@@ -11,7 +11,9 @@ from orchestrator.machine import available_cpus
 from orchestrator.plan import Plan, TrialPlan
 from results import layout
 from results.layout import Status
+from results.room import is_out_of_space
 from results.store import Lock, LostLockError, Store
+from results.waiting_store import WaitingStore
 from search_spaces.schema import ResourcesBlock
 
 
@@ -47,7 +49,7 @@ def budget_of(plan: Plan) -> Budget:
 
 
 def run_left(
-    plan: Plan, store: Store, lock: Lock, *, where: Where, told: Told, spending: Spending, interrupt: Interrupt
+    plan: Plan, store: WaitingStore, lock: Lock, *, where: Where, told: Told, spending: Spending, interrupt: Interrupt
 ) -> str | None:
     """Run what is left on Ray; nothing is started where nothing is. Returns why it ended early, if it did."""
     if plan.is_finished:
@@ -72,7 +74,7 @@ def run_left(
         if _is_lost(lock):  # the trial is another driver's now, and so is its status
             interrupt.asked = True
             return Status(state="failed", reason="another run took this sweep over", started_at=_now())
-        return _record_failure(plan, store, key, reason)
+        return _record_failure(plan, store.at_once, key, reason)
 
     driver = Driver(
         listener=told.listener,
@@ -122,7 +124,11 @@ def _record_failure(plan: Plan, store: Store, key: str, reason: str) -> Status:
     before = layout.from_bytes(Status, store.read(status_key)) if store.exists(status_key) else None
     started = before or Status(state="running", started_at=now)
     status = replace(started, state="failed", reason=reason, finished_at=now)
-    store.write(status_key, layout.to_bytes(status))
+    try:
+        store.write(status_key, layout.to_bytes(status))
+    except OSError as error:
+        if not is_out_of_space(error):  # else the record says that it runs, and the next run finds that it does not
+            raise
     return status
 
 

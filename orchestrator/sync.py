@@ -5,10 +5,9 @@ from rich.console import Console
 from orchestrator.exports import export_all
 from orchestrator.labels import provenance_tags
 from orchestrator.program import command
-from orchestrator.run import EXIT_FAILED, EXIT_OK, locked, log_file
+from orchestrator.run import EXIT_FAILED, EXIT_OK, keep_log, locked, log_file
 from orchestrator.terminal import chatter_to
-from orchestrator.tracking import SweepState, Tracking, sweep_id
-from orchestrator.ui import tracked_place
+from orchestrator.tracking import SweepState, Tracking, place_of, sweep_id
 from results.layout import Status, SweepRecord, from_bytes, probe_prefix, status_key, trial_prefix
 from results.store import Store
 from trainers.provenance import provenance
@@ -20,9 +19,9 @@ def sync_sweep(store: Store, record: SweepRecord, console: Console) -> int:
     """Bring the mirror up to date with the folder; returns the exit code.
 
     Raises:
-        InputError: the sweep is running, which sends everything itself, or it is not tracked.
+        InputError: the sweep is running, which sends everything itself.
     """
-    place = tracked_place(store, record)
+    place = place_of(store, record.tracking_uri, where=store.uri)
     log = log_file(store, "sync")
     with locked(store, store.uri), chatter_to(log) as screen:
         tags = provenance_tags(provenance().to_json())
@@ -31,6 +30,7 @@ def sync_sweep(store: Store, record: SweepRecord, console: Console) -> int:
         tracking.finish_sweep(_state(store, record, summary.num_missing), summary)
         with screen.status(f"sending what {place.uri} lacks"):
             tracking.close(_TIMEOUT_S)
+    keep_log(store, log)
     if tracking.behind:
         console.print(f"MLflow lacks something ({tracking.behind}); the log: {log}", markup=False, soft_wrap=True)
         console.print(f"Nothing is lost; again, when it is back: {command('sync', store.uri)}", markup=False)

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -22,8 +22,9 @@ def chatter_to(log: Path) -> Iterator[Console]:
             os.dup2(sink.fileno(), 2)
             yield Console(file=screen, soft_wrap=not os.isatty(kept_out))
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):  # a full disk takes no more chatter
+                stream.flush()
         os.dup2(kept_out, 1)
         os.dup2(kept_err, 2)
         os.close(kept_out)

@@ -1,15 +1,17 @@
-"""Where a sweep is tracked in MLflow: the server or database that its file names, else SQLite that its folder fills."""
+"""Where a sweep is tracked in MLflow: the server or database that its file names, else SQLite that its folder fills.
+
+Beside a local sweep folder, and on this machine, in the cache folder, where the sweep folder is none.
+"""
 
 import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import psutil
 
-from results.store import Store
+from results.store import Store, local_folder
 from search_spaces.problems import InputError, Problem
 from trainers.cache import cache_folder
 
@@ -40,8 +42,8 @@ class TrackingPlace:
         return database if is_own else None
 
 
-def place_of(store: Store, configured_uri: str | None, *, where: str = "tracking") -> TrackingPlace | None:
-    """Where the sweep in `store` is tracked; None where it is not. Raises InputError as `tracking_place` does."""
+def place_of(store: Store, configured_uri: str | None, *, where: str = "tracking") -> TrackingPlace:
+    """Where the sweep in `store` is tracked. Raises InputError as `tracking_place` does."""
     mounts = {Path(part.mountpoint): part.fstype for part in psutil.disk_partitions(all=True)}
     return tracking_place(store.uri, configured_uri, sweep_id=sweep_id(store), mounts=mounts, where=where)
 
@@ -53,28 +55,27 @@ def tracking_place(
     sweep_id: str,
     mounts: Mapping[Path, str],
     where: str = "tracking",
-) -> TrackingPlace | None:
-    """The configured place, else SQLite in the sweep folder; None where that is not a local folder.
+) -> TrackingPlace:
+    """The configured place, else SQLite in the sweep folder, or in the cache folder where that is not on a local disk.
 
-    `mounts` has the file system type of each mount point. SQLite's write-ahead log needs memory that all readers
-    share (https://sqlite.org/wal.html), so over a network mount the database and its artifacts go to the cache folder.
+    `mounts` has the file system type of each mount point. SQLite's write-ahead log needs memory that all readers share
+    (https://sqlite.org/wal.html), which neither network mounts nor object stores have.
 
     Raises:
         InputError: `configured_uri` is neither a server nor a database (`./mlruns` is refused by MLflow itself).
     """
     if problems := tracking_problems(configured_uri, where):
         raise InputError(problems)
-    folder = _local_folder(store_uri)
+    folder = local_folder(store_uri)
+    if folder is None or (configured_uri is None and _is_network(folder.resolve(), mounts)):
+        own = cache_folder().absolute() / "tracking" / sweep_id
+    else:
+        own = folder.resolve() / "tracking"
     if configured_uri is None:
-        if folder is None:
-            return None
-        own = cache_folder().absolute() / "tracking" / sweep_id if _is_network(folder, mounts) else folder / "tracking"
         return TrackingPlace(uri=f"{_SQLITE}{own}/mlflow.db", artifacts=_artifacts(own))
     if configured_uri.startswith(tuple(f"{scheme}://" for scheme in _SERVER_SCHEMES)):
         return TrackingPlace(uri=configured_uri, artifacts=None)
-    return TrackingPlace(
-        uri=absolute_uri(configured_uri), artifacts=_artifacts(folder / "tracking") if folder else None
-    )
+    return TrackingPlace(uri=absolute_uri(configured_uri), artifacts=_artifacts(own))
 
 
 def tracking_problems(uri: str | None, where: str) -> list[Problem]:
@@ -97,13 +98,6 @@ def sweep_id(store: Store) -> str:
     key = "tracking/sweep_id"
     store.put_if_absent(key, hashlib.sha256(os.urandom(32)).hexdigest()[:16].encode())
     return store.read(key).decode()
-
-
-def _local_folder(store_uri: str) -> Path | None:
-    if "://" not in store_uri:
-        return Path(store_uri).resolve()
-    parts = urlsplit(store_uri)
-    return Path(unquote(parts.path)).resolve() if parts.scheme == "file" else None
 
 
 def _is_network(folder: Path, mounts: Mapping[Path, str]) -> bool:

@@ -10,21 +10,14 @@ from results.store import Store
 from search_spaces.problems import InputError, Problem
 
 
-def tracked_place(store: Store, record: SweepRecord) -> TrackingPlace:
+def recorded_place(store: Store) -> TrackingPlace:
     """Where the runs of a sweep folder are tracked, by its record.
 
     Raises:
-        InputError: it has no tracking (it is no local folder, and its file names no server).
+        InputError: it has no database yet, on this machine.
     """
+    record = from_bytes(SweepRecord, store.read(SWEEP_RECORD))
     place = place_of(store, record.tracking_uri, where=store.uri)
-    if place is None:
-        raise InputError([Problem(where=store.uri, key="tracking.uri", message="this sweep is not tracked in MLflow")])
-    return place
-
-
-def recorded_place(store: Store) -> TrackingPlace:
-    """Where the runs of a sweep folder are tracked. Raises InputError as `tracked_place`, or for lack of a database."""
-    place = tracked_place(store, from_bytes(SweepRecord, store.read(SWEEP_RECORD)))
     if place.own_database and not place.own_database.exists():
         message = f"there is no MLflow database at {place.own_database}; 'densesweep run' of the sweep file makes it"
         raise InputError([Problem(where=store.uri, key="", message=message)])

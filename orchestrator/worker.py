@@ -8,9 +8,21 @@ import ray
 
 from orchestrator.events import Ended, EnteredPhase, Event, Stepped
 from orchestrator.spare_workers import SpareWorkers, Sweep
-from results.layout import SWEEP_LOCK, Status, probe_prefix, spec_key, status_key, to_bytes, trial_prefix
+from results.layout import (
+    SWEEP_LOCK,
+    SWEEP_RECORD,
+    Status,
+    SweepRecord,
+    from_bytes,
+    probe_prefix,
+    spec_key,
+    status_key,
+    to_bytes,
+    trial_prefix,
+)
 from results.locks import verify_token
 from results.store import Store, open_store
+from results.waiting_store import WaitingStore
 from search_spaces.specs import ProbeSpec, from_json
 from trainers.attempts import Attempt
 from trainers.fisher.probe import run_probe
@@ -59,19 +71,29 @@ def _verifier(store: Store, token: int) -> Callable[[], None]:
     return lambda: verify_token(store, SWEEP_LOCK, token)
 
 
+def _with_patience(store: Store, say: Callable[[str], None]) -> WaitingStore:
+    """The sweep folder, whose writes wait for space as the sweep file says."""
+    record = from_bytes(SweepRecord, store.read(SWEEP_RECORD))
+    return WaitingStore(store, record.room, say)
+
+
 def run_placed_trial(config: Mapping[str, Any], send: Callable[[dict[str, Any]], None], part: Part = "whole") -> Status:
     """Run the trial that Tune's config names; `send` reports to the driver. A failing trial ends with its status.
 
     Of its parts, 'training' reports no end but a failure.
     """
-    store = open_store(config["store_uri"])
     reporter = _Reporter(config["trial_id"], send)
+    store = _with_patience(open_store(config["store_uri"]), reporter.phase)
     verify = _verifier(store, config["lock_token"])
     status = run_planned_trial(
         config["trial_id"],
         store=store,
         hooks=Hooks(
-            report=reporter.step, enter_phase=reporter.phase, verify=verify, helpers=_spare_workers(config, store)
+            report=reporter.step,
+            enter_phase=reporter.phase,
+            verify=verify,
+            helpers=_spare_workers(config, store),
+            wait_for_space=store.waiting.wait,
         ),
         checkpoint_policy=CheckpointPolicy(every_steps=config["every_steps"], every_s=config["every_s"]),
         provenance_json=provenance().to_json(),
@@ -116,7 +138,7 @@ def record_end(config: Mapping[str, Any], status: Status) -> None:
 
 def run_placed_probe(store_uri: str, key: str, lock_token: int) -> Status:
     """Run the probe whose spec lies in the store, and return its status."""
-    store = open_store(store_uri)
+    store = _with_patience(open_store(store_uri), lambda _: None)
     spec = from_json(ProbeSpec, store.read(spec_key(probe_prefix(key))))
     set_threads(spec.execution.threads)
     return run_probe(spec, store, verify=_verifier(store, lock_token))

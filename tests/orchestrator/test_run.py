@@ -193,6 +193,24 @@ def test_a_second_run_of_a_running_sweep_is_refused(make_sweep):
     assert "interrupted" in status.stdout
 
 
+def test_two_sweeps_run_at_once_without_touching_each_other(make_sweep):
+    """They have one cache folder, one name, so one MLflow experiment if it was shared, and trials of equal identity."""
+    sweeps = [make_sweep(name, axes={"similarity": "cosine", "seed": seed}) for name, seed in (("a", 0), ("b", 1))]
+    drivers = [sweep.start("run", sweep.file.name) for sweep in sweeps]
+    for driver, sweep in zip(drivers, sweeps, strict=True):
+        out, err = driver.communicate(timeout=600)
+        assert driver.returncode == 0, out + err + sweep.logs()
+    first, second = (_checkpoints(sweep) for sweep in sweeps)
+    shared = set(first) & set(second)  # the untrained one, which no seed changes
+    assert len(first) == len(second) == 2
+    assert {key: first[key] for key in shared} == {key: second[key] for key in shared}
+    assert len(shared) == 1
+    for sweep in sweeps:
+        assert {status["state"] for status in sweep.statuses().values()} == {"finished"}
+        assert {status["attempt"] for status in sweep.statuses().values()} == {1}
+        assert "Nothing is left to run" in sweep.run().stdout
+
+
 def test_extending_a_finished_sweep_runs_only_what_is_missing(make_sweep):
     sweep = make_sweep()
     assert sweep.run().returncode == 0

@@ -37,7 +37,6 @@ def test_places(tmp_path, monkeypatch):
     )
     assert not local.is_server
     assert local.own_database == Path("/data/my sweep/tracking/mlflow.db")
-    assert place("s3://bucket/sweep") is None
     server = place("/data/sweep", "http://tracking.example:5000")
     assert server == TrackingPlace(uri="http://tracking.example:5000", artifacts=None)
     assert server.is_server
@@ -58,6 +57,16 @@ def test_sqlite_of_a_sweep_on_a_network_mount_is_in_the_cache(kind, tmp_path, mo
     own = tmp_path / "tracking" / "abc"
     assert cached == TrackingPlace(uri=f"sqlite:///{own}/mlflow.db", artifacts=(own / "artifacts").as_uri())
     assert cached.own_database == own / "mlflow.db"
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/sweep", "gs://bucket/sweep"])
+def test_sqlite_of_a_sweep_in_an_object_store_is_in_the_cache(uri, tmp_path, monkeypatch):
+    monkeypatch.setenv("DENSESWEEP_CACHE", str(tmp_path))
+    own = tmp_path / "tracking" / "abc"
+    assert place(uri) == TrackingPlace(uri=f"sqlite:///{own}/mlflow.db", artifacts=(own / "artifacts").as_uri())
+    shared = place(uri, "postgresql://host/runs")
+    assert shared == TrackingPlace(uri="postgresql://host/runs", artifacts=(own / "artifacts").as_uri())
+    assert place(uri, "http://tracking.example:5000").artifacts is None
 
 
 @pytest.mark.parametrize(
