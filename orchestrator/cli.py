@@ -189,6 +189,21 @@ def sync(sweep: SweepArgument) -> None:
     raise typer.Exit(sync_sweep(*open_sweep(sweep), _console()))
 
 
+@app.command()
+def doctor(
+    sweep: SweepArgument,
+    repair: Annotated[bool, typer.Option("--repair", help="Delete or reset what is faulty.")] = False,
+    hashes: Annotated[bool, typer.Option("--hashes/--no-hashes", help="Hash each checkpoint whole.")] = True,
+    json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+) -> None:
+    """Check a sweep folder and repair it; exit code 0: sound, 1: faults are left."""
+    from orchestrator.doctor_command import DoctorRequest, run_doctor
+    from orchestrator.show import open_sweep
+
+    request = DoctorRequest(repair=repair, hashes=hashes, as_json=json)
+    raise typer.Exit(run_doctor(*open_sweep(sweep), request, _console()))
+
+
 DataArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="[NAME]...", help="Data sets, default groups, path:FOLDER, or a sweep file."),
