@@ -19,6 +19,7 @@ from trainers.attempts import this_process
 
 EXIT_SOUND, EXIT_FAULTS = 0, 1  # 2 is for input, see `orchestrator.cli`
 _STALE_AFTER_S = 30.0
+_ROUNDS = 3  # a repair may uncover more: without its damaged rows, a trial is not finished as its status says
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,23 +55,28 @@ def run_doctor(store: Store, record: SweepRecord, request: DoctorRequest, consol
 def _repaired(
     store: Store, record: SweepRecord, state: LockState, request: DoctorRequest
 ) -> tuple[list[Finding], list[Finding]]:
-    """What is left, and what was repaired, under the sweep's lock. What a repair uncovers is left for `run`."""
+    """What is left, and what was repaired, under the sweep's lock."""
     try:
         lock = store.lock(SWEEP_LOCK, owner=this_process(), stale_after_s=_STALE_AFTER_S)
     except LockedError as error:
         message = f"this sweep is running ({error}), and is repaired when it is not"
         raise InputError([Problem(where=store.uri, key="--repair", message=message)]) from error
     try:
-        found = list(examine(store, record, lock="stale" if state == "stale" else "free", hashes=request.hashes))
-        curable = [finding for finding in found if finding.cure]
-        for finding in curable:
-            lock.verify()
-            assert finding.cure
-            finding.cure()
-        left = list(examine(store, record, lock="free", hashes=request.hashes)) if curable else found
+        left = list(examine(store, record, lock="stale" if state == "stale" else "free", hashes=request.hashes))
+        repaired: list[Finding] = []
+        for _ in range(_ROUNDS):
+            curable = [finding for finding in left if finding.cure]
+            if not curable:
+                break
+            for finding in curable:
+                lock.verify()
+                assert finding.cure
+                finding.cure()
+            repaired += curable
+            left = list(examine(store, record, lock="free", hashes=request.hashes))
     finally:
         lock.release()
-    return left, curable
+    return left, repaired
 
 
 def _plain(finding: Finding, repaired: bool) -> dict[str, str | int | bool]:

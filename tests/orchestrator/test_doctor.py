@@ -158,7 +158,7 @@ def test_a_folder_damaged_in_every_way_is_repaired_and_run_again_to_equal_tables
     }
     assert {where: by_where[where]["severity"] for where in expected} == expected
     assert "its hash is" in by_where[f"{relative[changed]}/checkpoint"]["what"]
-    assert "rows of 'none'" in by_where[f"{relative[stuck]}/history.parquet"]["what"]
+    assert "rows of 'history/0' where" in by_where[f"{relative[stuck]}/history.parquet"]["what"]
     assert by_where[f"{relative[untrained]}/steps"]["num_bytes"] == 5000
     assert by_where["trials/.partial-cut-off"]["num_bytes"] == 700
     assert not any(finding["repaired"] for finding in found)

@@ -27,7 +27,7 @@ def test_a_sweep_waits_for_space_and_changes_no_number(make_sweep, tmp_path):
             if "MiB left of" in line or "KiB left of" in line:
                 break
         assert any("Trials wait for space" in line for line in said), "".join(said) + driver.stderr.read()
-        assert any("waiting for space: No space left on device" in line for line in said)
+        assert any("waiting for space: " in line and "No space left on device" in line for line in said), "".join(said)
         assert any("final checkpoints" in line or "rows and records" in line for line in said)
         relieve(disk)
         out, err = driver.communicate(timeout=600)
