@@ -1,7 +1,6 @@
 """The bias-corrected and accelerated bootstrap interval of a statistic."""
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from results.statistics.estimate import Floats
 
@@ -23,6 +22,8 @@ def bca_interval(value: float, drawn_B: Floats, left_out_N: Floats, level: float
     below = float(np.mean(drawn_B < value) + np.mean(drawn_B == value) / 2)
     if not 0 < below < 1 or np.ptp(drawn_B) < _NO_SPREAD:
         return None
+    from scipy.special import ndtr, ndtri
+
     bias, acceleration = float(ndtri(below)), _acceleration(left_out_N[np.isfinite(left_out_N)])
     z_values = bias + ndtri(np.array([(1 - level) / 2, (1 + level) / 2]))
     shares = ndtr(bias + z_values / (1 - acceleration * z_values))

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr
 
 from results.statistics.estimate import LEVEL, Floats
 from results.statistics.sign_flips import clustered_sign_flip_p
@@ -60,6 +59,8 @@ def against_coin(hits_N: Bools, *, clusters: Sequence[str] | None = None, level:
 def binomial_p(num_for: int, num_against: int) -> float:
     """Two-sided exact p that `num_for` of the sum come from a fair coin."""
     num = num_for + num_against
+    from scipy.special import bdtr
+
     return min(1.0, 2 * float(bdtr(min(num_for, num_against), num, 0.5)))
 
 

@@ -5,7 +5,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
 
 Floats = NDArray[np.float64]
 Target = Literal["these data sets", "new data sets"]
@@ -57,9 +56,15 @@ def t_interval(value: float, standard_error: float, df: float, level: float) -> 
 
 def t_quantile(level: float, df: float) -> float:
     """The two-sided quantile of Student's t: |t| stays below it with probability `level`."""
+    from scipy.special import (
+        stdtrit,
+    )  # imported where it is called: an eighth of a second, which `status` need not wait for
+
     return float(stdtrit(min(df, 1e12), 0.5 + level / 2))
 
 
 def t_p(value: float, standard_error: float, df: float) -> float:
     """Two-sided p of value / standard_error under Student's t."""
+    from scipy.special import stdtr
+
     return float(2 * stdtr(min(df, 1e12), -abs(value) / standard_error))

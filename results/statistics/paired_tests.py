@@ -4,12 +4,14 @@ Differences are averaged over seeds first, query by query, so the trained checkp
 training gives is `contrasts.paired_gain`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from results.statistics.estimate import Floats, Sources, t_p
+from results.statistics.groups import DataSetScores, GroupScores, coefficient_vector, contrast_layouts
 from results.statistics.sign_flips import sign_flip_p
 
 PairedTest = Literal["t", "permutation", "wilcoxon"]
@@ -84,3 +86,34 @@ def _p(difference_Q: Floats, test: PairedTest, mean: float, std: float) -> float
 
     # Pratt keeps zeros in the ranking: with nDCG most queries may not differ at all.
     return float(wilcoxon(difference_Q, zero_method="pratt").pvalue)
+
+
+def group_differences(group: GroupScores, similarity: str, baseline: str) -> Floats:
+    """(N,): one paired difference for each query of a group, weighted so that their mean is the group's gain.
+
+    Seeds are averaged first. Every data set weighs alike, and every part of one, however many queries it has. Flipping
+    signs query by query keeps that, so `sign_flips` tests the group's gain for 'these seeds only'.
+    """
+    vector_C = coefficient_vector(group, {similarity: 1.0, baseline: -1.0})
+    layouts = contrast_layouts(group, vector_C, target="these data sets")
+    num = sum(layout.values_SQ.shape[1] for layout in layouts)
+    return np.concatenate(
+        [layout.values_SQ.mean(axis=0) * (layout.weight * num / layout.values_SQ.shape[1]) for layout in layouts]
+    )
+
+
+def data_set_gains(group: GroupScores, similarity: str, baseline: str) -> Floats:
+    """(J,): the gain on each data set of a group, over seeds, queries and parts."""
+    vector_C = coefficient_vector(group, {similarity: 1.0, baseline: -1.0})
+    return np.array([vector_C @ _mean_scores(parts) for parts in group.members.values()])
+
+
+def d_z(difference_N: Floats) -> float | None:
+    """The paired effect size, mean in standard deviations; None where there is no deviation."""
+    std = float(difference_N.std(ddof=1)) if len(difference_N) > 1 else 0.0
+    mean = float(difference_N.mean())
+    return mean / std if std > 1e-12 * abs(mean) else None
+
+
+def _mean_scores(parts: Sequence[DataSetScores]) -> Floats:
+    return np.asarray(np.mean([part.values_CSQ.mean(axis=(1, 2)) for part in parts], axis=0))

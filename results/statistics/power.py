@@ -2,8 +2,6 @@
 
 from math import isnan
 
-from scipy.special import nctdtr
-
 from results.statistics.estimate import LEVEL, t_quantile
 
 MIN_SEEDS = 3
@@ -35,5 +33,7 @@ def seeds_needed(gain: float, seed_std: float, *, power: float = POWER, level: f
 
 
 def _below(t: float, df: float, shift: float) -> float:
+    from scipy.special import nctdtr
+
     found = float(nctdtr(df, shift, t))
     return 0.0 if isnan(found) else found  # scipy gives nan where next to nothing lies below `t`

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from scipy.special import ndtr
 
 from results.statistics.corrections import adjust
 from results.statistics.estimate import LEVEL, Floats
@@ -110,4 +109,6 @@ def _critical_difference(num_columns: int, error: float, level: float) -> float:
 
 
 def _holm_p(z_values: Floats) -> list[float]:
+    from scipy.special import ndtr
+
     return [p for p in adjust((2 * ndtr(-z_values)).tolist()) if p is not None]

@@ -176,13 +176,19 @@ def _edge(excess: Callable[[float], float], inside: float, step: float) -> float
     while (above := excess(outside)) <= 0:
         inside, outside = outside, outside + 2 * (outside - inside)
     below = excess(inside)
+    moved = ""
     for _ in range(_MOST_STEPS):
         between = (inside * above - outside * below) / (above - below)
         found = excess(between)
         if abs(found) < _EXACT * abs(between) or abs(outside - inside) < _EXACT * abs(between):
             return between
+        # An end that stays twice in a row is taken for half as far from 0: halved each time, steps would only bisect.
         if found * above > 0:
-            outside, above, below = between, found, below / 2
+            outside, above = between, found
+            below = below / 2 if moved == "outside" else below
+            moved = "outside"
         else:
-            inside, below, above = between, found, above / 2
+            inside, below = between, found
+            above = above / 2 if moved == "inside" else above
+            moved = "inside"
     return outside
