@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import polars as pl
@@ -18,8 +19,10 @@ from results.missing import (
     missing_sts,
     missing_trials,
 )
+from results.query_scores import DataKey, QueryScores, query_scores
 from results.rows import provenance_of, read_rows
 from results.schemas import CELL_COLUMNS, NORMS, PER_QUERY, PROBES, QA, STS, TRIALS
+from results.scores import data_set_scores
 from results.selection import SETTING_COLUMNS
 from results.softmax import SOFTMAX_COLUMNS
 from results.spearman import spearman
@@ -75,6 +78,16 @@ class Collected:
     probes: pl.DataFrame
     missing: tuple[Missing, ...]
     warnings: tuple[str, ...]
+
+    @cached_property
+    def query_scores(self) -> dict[DataKey, QueryScores]:
+        """The main measures as arrays; made once, since several tables need them."""
+        return query_scores(self.per_query)
+
+    @cached_property
+    def data_set_scores(self) -> pl.DataFrame:
+        """`scores.data_set_scores` of `per_query`, made once."""
+        return data_set_scores(self.per_query)
 
     def norms(self) -> pl.DataFrame:
         """Norms of the texts, the schema NORMS and `trial_id`; read when asked for, since they are many."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import polars as pl
 
-from results.scores import group_scores, mean_if_whole
+from results.scores import group_means, mean_if_whole
 from results.selection import (
     SelectionError,
     refuse_pooled_data,
@@ -29,7 +29,7 @@ DERIVED_REASONS = (ROWS_MISSING, BASELINE_MISSING, UNTRAINED_MISSING)  # they fo
 
 
 def gains(
-    per_query: pl.DataFrame,
+    scores: pl.DataFrame,
     expected: pl.DataFrame,
     *,
     baseline: str = "cosine",
@@ -52,8 +52,9 @@ def gains(
     stand beside the trials of every scale.
     `rank` orders the trained similarities of a cell (1 is best). What cannot be computed is null, and `reason` says
     why.
-    `per_query` and `expected` are those of `results.collect.Collected`. `where` maps columns to values; a choice of
-    similarity or kind picks rows of the result.
+    `scores` and `expected` are `data_set_scores` and `expected` of `results.collect.Collected`. `where` maps columns to
+    values; a choice of similarity or kind picks rows of the result. `trial_ids` are those
+    averaged, with spaces between.
 
     Raises:
         SelectionError: the rows would pool training data (unless `pool`), or two trials of one cell and seed; the
@@ -66,7 +67,7 @@ def gains(
     refuse_repeats(chosen)
     if not pool:
         refuse_pooled_data(trained)
-    cells = _with_gains(_cell_scores(group_scores(per_query, _at_each_scale(chosen))), baseline)
+    cells = _with_gains(_cell_scores(group_means(scores, _at_each_scale(chosen))), baseline)
     named = pl.col("kind") == "train"
     result = cells.with_columns(
         training_data=pl.when(named).then(pl.lit(" + ".join(trained["training_data"].unique().sort()))),
@@ -87,7 +88,7 @@ def gains(
         ),
         *("score", "baseline_score", "gain", "gain_ratio", "untrained_score"),
         *SOFTMAX_COLUMNS,
-        *("rank", "num_seeds", "num_data_sets", "reason"),
+        *("rank", "num_seeds", "num_data_sets", "trial_ids", "baseline_trial_ids", "reason"),
     )
 
 
@@ -129,6 +130,7 @@ def _cell_scores(scores: pl.DataFrame) -> pl.DataFrame:
             num_seeds=pl.col("seed").n_unique(),
             num_data_sets=pl.col("num_data_sets").first(),
             replicates=pl.col("replicate").sort().str.join("; "),
+            trial_ids=pl.col("trial_id").sort_by("replicate").str.join(" "),
         )
     )
 
@@ -136,7 +138,7 @@ def _cell_scores(scores: pl.DataFrame) -> pl.DataFrame:
 def _with_gains(cells: pl.DataFrame, baseline: str) -> pl.DataFrame:
     is_trained = pl.col("kind") == "train"
     against = cells.filter(is_trained & (pl.col("similarity") == baseline)).select(
-        *CELL, baseline_score="score", baseline_replicates="replicates"
+        *CELL, baseline_score="score", baseline_replicates="replicates", baseline_trial_ids="trial_ids"
     )
     untrained = cells.filter(~is_trained).select(*CELL, start="similarity", untrained_score="score", has_untrained=True)
     starts = {name: start_similarity(name) for name in cells["similarity"].unique()}

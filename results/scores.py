@@ -47,9 +47,19 @@ def group_scores(per_query: pl.DataFrame, expected: pl.DataFrame) -> pl.DataFram
     Raises:
         MixedMeasuresError: a group whose data sets have different main measures.
     """
-    _refuse_mixed_measures(expected)
-    scores = data_set_scores(per_query).select(*_SCORED, "score")
-    found = parts_averaged(expected.join(scores, on=_SCORED, how="left", maintain_order="left"), means=["score"])
+    return group_means(data_set_scores(per_query), expected)
+
+
+def group_means(scores: pl.DataFrame, expected: pl.DataFrame) -> pl.DataFrame:
+    """`group_scores` from `data_set_scores`; the groups are those of `expected`.
+
+    Raises:
+        MixedMeasuresError: a group whose data sets have different main measures.
+    """
+    refuse_mixed_measures(expected)
+    key = [name for name in _SCORED if name != "group"]
+    once = scores.select(*key, "score").unique(key, keep="first", maintain_order=True)
+    found = parts_averaged(expected.join(once, on=key, how="left", maintain_order="left"), means=["score"])
     key = [name for name in expected.columns if name not in ("data_set", "data_hash", "split", "part_of")]
     return found.group_by(key, maintain_order=True).agg(score=mean_if_whole("score"), num_data_sets=pl.len())
 
@@ -84,7 +94,23 @@ def _sum_if_whole(column: str) -> pl.Expr:
     return pl.when(pl.col(column).null_count() == 0).then(pl.col(column).sum())
 
 
-def _refuse_mixed_measures(expected: pl.DataFrame) -> None:
+def by_data_set(expected: pl.DataFrame) -> pl.DataFrame:
+    """`expected` with each data set as a group of its own, once; one of several parts stays one.
+
+    `group` is its name, with the split where it is expected with several.
+    """
+    whole = pl.coalesce("part_of", "data_set")
+    label = pl.when(pl.col("split").n_unique().over(whole) > 1).then(pl.format("{} ({})", whole, "split"))
+    key = ["trial_id", "data_set", "data_hash", "split", "measure", "score_similarity"]
+    return expected.unique(key, keep="first", maintain_order=True).with_columns(group=pl.coalesce(label, whole))
+
+
+def refuse_mixed_measures(expected: pl.DataFrame) -> None:
+    """Raise where the data sets of a group have different main measures.
+
+    Raises:
+        MixedMeasuresError: naming the group and the measures.
+    """
     measures = expected.group_by("group", maintain_order=True).agg(pl.col("measure").unique().sort())
     for group, names in measures.iter_rows():
         if len(names) > 1:

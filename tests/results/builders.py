@@ -1,6 +1,8 @@
 """Write small but real sweep folders through the row contract."""
 
+import itertools
 import json
+import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -431,6 +433,29 @@ def two_queries(scores):
     return score
 
 
+def noisy_queries(scores, less=0.0, seed=0):
+    """Twelve queries around each data set's score, some easier than others, each similarity with noise of its own.
+
+    Their mean is the score. `less` is taken from what a data set's documents' norms rank.
+    """
+
+    def score(data_set, scored_with):
+        if data_set == "stsb":
+            return PAIRS[scored_with]
+        if data_set == "questions":
+            return ANSWERS[scored_with]
+        draw = random.Random(f"{data_set} {scored_with} {seed}")
+        noise = [draw.randint(-8, 8) / 400 for _ in range(6)]
+        value = scores[0] if data_set == "attack" else scores[1]
+        value -= less if SIMILARITIES[scored_with].gamma_d == 0 else 0.0
+        easier = [place / 64 for place in (-3, -2, -1, 1, 2, 3)]
+        return [value + e + n for e, n in zip(easier, noise, strict=True)] + [
+            value - e - n for e, n in zip(easier, noise, strict=True)
+        ]
+
+    return score
+
+
 def untrained_queries(scores):
     def score(data_set, scored_with):
         if data_set == "stsb":
@@ -443,6 +468,75 @@ def untrained_queries(scores):
     return score
 
 
+def untrained_noisy(scores):
+    def score(data_set, scored_with):
+        if data_set in ("stsb", "questions"):
+            return untrained_queries(scores)(data_set, scored_with)
+        return noisy_queries(scores, less=0.05)(data_set, scored_with)
+
+    return score
+
+
+# What trainings of `seeded_sweep` score more than cosine's, by init regime and similarity, in and out of domain.
+SEEDED = {
+    ("finetune", "cosine"): (0.0, 0.0),
+    ("finetune", "dot"): (0.002, 0.03),
+    ("finetune", "qnorm"): (0.01, 0.06),
+    ("finetune", "dnorm"): (0.012, 0.04),
+    ("finetune", "learnable"): (0.012, 0.058),
+    ("random", "cosine"): (-0.1, -0.1),
+    ("random", "qnorm"): (-0.16, -0.18),
+    ("random", "dnorm"): (-0.12, -0.14),
+}
+VALIDATED = {"cosine": 0.30, "dot": 0.32, "qnorm": 0.36, "dnorm": 0.35, "learnable": 0.36}
+BEIR = ("nq", "fiqa", "hotpotqa")
+FORUMS = ("cqadupstack/android", "cqadupstack/unix")
+
+
+def seeded_queries(seed, spec):
+    """Queries that some find harder than others, data sets that gain unlike, and what a seed brings."""
+
+    def score(data_set, scored_with):
+        in_domain, outside = SEEDED[spec.encoder.init_regime, spec.similarity.name] if spec.similarity else (-0.05,) * 2
+        size = 10 + len(data_set)
+        ease = random.Random(data_set)
+        of_seed = random.Random(f"{spec.encoder.family} {spec.encoder.init_regime} {scored_with} {seed}").gauss(
+            0, 0.004
+        )
+        of_data = random.Random(f"{data_set} {scored_with}").gauss(1, 0.3)
+        noise = random.Random(f"{data_set} {spec.title}")
+        gain = in_domain if data_set == "attack" else outside * of_data
+        return [min(max(ease.gauss(0.45, 0.08) + gain + of_seed + noise.gauss(0, 0.02), 0.0), 1.0) for _ in range(size)]
+
+    return score
+
+
+def seeded_sweep(store):
+    """Three seeds of two families, two groups out of domain that share a data set, one data set of two parts."""
+    folder = SweepFolder(
+        store=store,
+        evaluations=(
+            evaluation("attack", "in_domain"),
+            *(evaluation(name, "beir", *(["multi_hop"] if name == "hotpotqa" else [])) for name in BEIR),
+            *(evaluation(name, "beir", part_of="cqadupstack") for name in FORUMS),
+            evaluation("musique", "multi_hop"),
+        ),
+        primary_groups=("beir", "multi_hop"),
+    )
+    for family, regimes in (("minilm", ("finetune", "random")), ("bert", ("finetune",))):
+        for (regime, similarity), seed in itertools.product(SEEDED, (0, 42, 1337)):
+            if regime not in regimes or (family == "bert" and similarity in ("dot", "learnable")):
+                continue
+            spec = trained(similarity, seed=seed, family=family, layers=None, init_regime=regime)
+            folder.add_trial(spec, seeded_queries(seed, spec), validation_score=VALIDATED[similarity])
+        spec = untrained(family=family, layers=None)
+        folder.add_trial(spec, seeded_queries(0, spec))
+    for seed in (0, 42, 1337):
+        spec = untrained(layers=None, init_regime="random", seed=seed)
+        folder.add_trial(spec, seeded_queries(seed, spec))
+    return folder
+
+
 def small_sweep(store):
     """Three regimes, one seed: fine-tuned and random with all sides, from_base with cosine and qnorm only."""
     retrieval = (evaluation("attack", "in_domain"), evaluation("pydoc_small", "out_of_domain"))
@@ -450,15 +544,15 @@ def small_sweep(store):
     pairs = evaluation("stsb", "sts", main_measure=SPEARMAN)
     folder = SweepFolder(store=store, evaluations=(*retrieval, pairs, questions))
     for similarity, scores in FINETUNE.items():
-        folder.add_trial(trained(similarity), two_queries(scores), **softmax_of(similarity))
+        folder.add_trial(trained(similarity), noisy_queries(scores), **softmax_of(similarity))
     for similarity, scores in RANDOM.items():
-        folder.add_trial(trained(similarity, init_regime="random"), two_queries(scores), **softmax_of(similarity))
+        folder.add_trial(trained(similarity, init_regime="random"), noisy_queries(scores), **softmax_of(similarity))
     base = {"family": "smollm2", "layers": 2, "init_regime": "from_base"}
-    folder.add_trial(trained("cosine", **base), two_queries((0.3, 0.2)), **softmax_of("cosine"))
-    folder.add_trial(trained("qnorm", **base), two_queries((0.31, 0.19)), **softmax_of("qnorm"))
-    folder.add_trial(untrained(), untrained_queries(UNTRAINED))
-    folder.add_trial(untrained(init_regime="random", seed=0), untrained_queries((0.15, 0.15)))
-    folder.add_trial(untrained(**base), untrained_queries((0.11, 0.16)))
+    folder.add_trial(trained("cosine", **base), noisy_queries((0.3, 0.2)), **softmax_of("cosine"))
+    folder.add_trial(trained("qnorm", **base), noisy_queries((0.31, 0.19)), **softmax_of("qnorm"))
+    folder.add_trial(untrained(), untrained_noisy(UNTRAINED))
+    folder.add_trial(untrained(init_regime="random", seed=0), untrained_noisy((0.15, 0.15)))
+    folder.add_trial(untrained(**base), untrained_noisy((0.11, 0.16)))
     softmax = {"saturated_share": (0.547, 0.56), "perplexity": (1.6, 1.59), "logit_std": (14.2, 14.0)}
     folder.add_probe(probe(), {16: -0.2, 32: -0.12}, softmax=softmax)
     folder.add_probe(probe(init_regime="random", seed=0), {16: -0.3, 32: -0.1}, softmax=softmax)

@@ -1,7 +1,7 @@
-"""One small sweep, written once; tests that change a folder make their own."""
+"""A small sweep of one seed and one of three, written once; tests that change a folder make their own."""
 
 import pytest
-from builders import small_sweep
+from builders import seeded_sweep, small_sweep
 
 from results.collect import collect
 from results.store import open_store
@@ -16,3 +16,14 @@ def small_folder(tmp_path_factory):
 def small(small_folder):
     """The small sweep, collected."""
     return collect(small_folder.store, small_folder.record())
+
+
+@pytest.fixture(scope="session")
+def seeded_folder(tmp_path_factory):
+    return seeded_sweep(open_store(str(tmp_path_factory.mktemp("seeded"))))
+
+
+@pytest.fixture(scope="session")
+def seeded(seeded_folder):
+    """The sweep of three seeds, collected."""
+    return collect(seeded_folder.store, seeded_folder.record())

@@ -49,8 +49,8 @@ def test_a_whole_sweep_has_nothing_missing_and_every_row_its_cell(small_folder, 
     assert collected.warnings == ()
     assert collected.trials["trial_id"].to_list() == [t.trial_id for t in folder.trials]
     assert collected.trials["title"].to_list() == [t.title for t in folder.trials]
-    # 11 trained x 1 similarity + 3 untrained x 5 fixed ones, 2 data sets, 2 queries, 2 measures
-    assert collected.per_query.height == (11 + 3 * len(FIXED)) * 2 * 2 * 2
+    # 11 trained x 1 similarity + 3 untrained x 5 fixed ones, 2 data sets, 12 queries, 2 measures
+    assert collected.per_query.height == (11 + 3 * len(FIXED)) * 2 * 12 * 2
     row = collected.per_query.filter(
         (pl.col("similarity") == "qnorm") & (pl.col("init_regime") == "random") & (pl.col("data_set") == "attack")
     ).row(0, named=True)

@@ -27,7 +27,7 @@ def folder(tmp_path):
 
 def gains_of(folder, **options):
     collected = collect(folder.store, folder.record())
-    return gains(collected.per_query, collected.expected, **options)
+    return gains(collected.data_set_scores, collected.expected, **options)
 
 
 def row(frame, **values):

@@ -52,7 +52,7 @@ def without_one_forum(data_set, _):
 def test_the_forums_count_as_one_data_set_of_the_group(folder):
     add_cell(folder)
     collected = collect(folder.store, folder.record())
-    found = gains(collected.per_query, collected.expected)
+    found = gains(collected.data_set_scores, collected.expected)
     qnorm = found.row(by_predicate=(pl.col("similarity") == "qnorm") & (pl.col("kind") == "train"), named=True)
     assert qnorm["score"] == pytest.approx(BY_HAND, abs=1e-15)
     assert qnorm["baseline_score"] == pytest.approx(BY_HAND / 2, abs=1e-15)
@@ -63,7 +63,7 @@ def test_the_forums_count_as_one_data_set_of_the_group(folder):
 def test_a_missing_forum_is_told_and_leaves_the_whole_without_a_value(folder):
     add_cell(folder, qnorm=without_one_forum)
     collected = collect(folder.store, folder.record())
-    found = gains(collected.per_query, collected.expected)
+    found = gains(collected.data_set_scores, collected.expected)
     qnorm = found.row(by_predicate=(pl.col("similarity") == "qnorm") & (pl.col("kind") == "train"), named=True)
     assert (qnorm["score"], qnorm["gain"], qnorm["reason"]) == (None, None, ROWS_MISSING)
     [lost] = collected.missing
