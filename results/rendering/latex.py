@@ -133,4 +133,4 @@ def _cell(cell: Cell, is_number: bool) -> str:
 
 def _number(text: str) -> str:
     """Signs in mathematics, where plus and minus are of one width and digits stay under each other."""
-    return _NUMBER_SIGN.sub(r"$\1$", text.replace("[", "{[}").replace("]", "{]}"))
+    return _NUMBER_SIGN.sub(r"$\1$", text.replace("[", "{[}").replace("]", "{]}").replace("<", "$<$"))

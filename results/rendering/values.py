@@ -69,14 +69,22 @@ def _range(low: float, high: float, decimals: int) -> str:
     return first if first == last else f"{first} to {last}"
 
 
+def _p(value: float, _: float, decimals: int) -> str:
+    smallest = 10**-decimals
+    return f"<{smallest:.{decimals}f}" if value < smallest else f"{value:.{decimals}f}"
+
+
 _FORMATS: Mapping[Kind, Callable[[Any, Any, int], str]] = {
     "text": lambda value, _, __: str(value),
     "count": lambda value, _, __: f"{value:d}",
     "score": lambda value, _, decimals: _plain(value * 100, decimals),
     "points": lambda value, _, decimals: _signed(value * 100, decimals),
     "percent": lambda value, _, decimals: _signed(value * 100, decimals),
+    "p": _p,
+    "plain": lambda value, _, decimals: _plain(value, decimals),
     "range": _range,
     "pair": lambda first, second, decimals: f"{_plain(first, decimals)} / {_plain(second, decimals)}",
     "share_pair": lambda first, second, decimals: f"{_plain(first * 100, decimals)} / {_plain(second * 100, decimals)}",
     "interval": lambda low, high, decimals: f"[{_plain(low, decimals)}, {_plain(high, decimals)}]",
+    "points_interval": lambda low, high, decimals: f"[{_signed(low * 100, decimals)}, {_signed(high * 100, decimals)}]",
 }

@@ -5,7 +5,19 @@ from dataclasses import dataclass
 
 from results.collect import Collected
 from results.layout import SweepRecord
-from results.tables import fisher_check, gains, missing, rag, sts
+from results.tables import (
+    claims,
+    fisher_check,
+    gains,
+    gains_by_dataset,
+    missing,
+    rag,
+    ranks,
+    seeds,
+    significance,
+    sts,
+    winners,
+)
 from results.tables.table import Table, TableOptions
 from search_spaces.catalogue.data_sets import SPEARMAN
 from search_spaces.catalogue.registry import Registry
@@ -25,6 +37,12 @@ def _has_retrieval(record: SweepRecord) -> bool:
     return any(evaluation.main_measure != SPEARMAN and evaluation.groups for evaluation in record.evaluations)
 
 
+def _has_several_data_sets(record: SweepRecord) -> bool:
+    ranked = [evaluation for evaluation in record.evaluations if evaluation.main_measure != SPEARMAN]
+    groups = {group for evaluation in ranked for group in evaluation.groups}
+    return any(len({e.whole for e in ranked if group in e.groups}) > 1 for group in groups)
+
+
 def _has_questions(record: SweepRecord) -> bool:
     return any(evaluation.reader is not None for evaluation in record.evaluations)
 
@@ -42,6 +60,48 @@ TABLES = Registry(
     [
         TableBuilder(
             name="gains", summary="scores and gains against a baseline", build=gains.build, applies=_has_retrieval
+        ),
+        TableBuilder(
+            name="gains_by_dataset",
+            summary="the same on each data set",
+            build=gains_by_dataset.build,
+            applies=_has_retrieval,
+        ),
+        TableBuilder(
+            name="winners",
+            summary="the best similarity, and whether it can be told from the second",
+            build=winners.build,
+            applies=_has_retrieval,
+        ),
+        TableBuilder(
+            name="significance",
+            summary="gains on groups, and what tells them from chance",
+            build=significance.build,
+            applies=_has_retrieval,
+        ),
+        TableBuilder(
+            name="significance_by_dataset",
+            summary="the same on each data set",
+            build=significance.build_by_data_set,
+            applies=_has_retrieval,
+        ),
+        TableBuilder(
+            name="ranks",
+            summary="similarities ranked over the data sets of a group",
+            build=ranks.build,
+            applies=_has_several_data_sets,
+        ),
+        TableBuilder(
+            name="seeds",
+            summary="spread between seeds, and how many a claim needs",
+            build=seeds.build,
+            applies=_has_retrieval,
+        ),
+        TableBuilder(
+            name="claims",
+            summary="the study's claims, confirmed, refuted or undecided",
+            build=claims.build,
+            applies=_has_retrieval,
         ),
         TableBuilder(
             name="sts", summary="correlations of scored pairs, both ways round", build=sts.build, applies=_has_pairs

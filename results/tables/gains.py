@@ -1,36 +1,32 @@
 """Table `gains`: scores and gains against the baseline per model, init regime, group and similarity."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import polars as pl
 
 from results.collect import Collected
-from results.gains import DERIVED_REASONS, gains, start_similarity
+from results.gains import DERIVED_REASONS, start_similarity
 from results.selection import select_trials
-from results.tables.parts import (
-    fairness_lines,
-    members,
-    missing_lines,
-    model_name,
-    scale_note,
-    softmax_columns,
-    varying,
-    warning_notes,
+from results.tables.gain_parts import (
+    INTERVAL,
+    gain_rows,
+    mark_note,
+    one_seed_note,
+    reason_notes,
+    target_note,
+    trial_holes,
 )
+from results.tables.parts import fairness_lines, members, scale_note, softmax_columns, varying, warning_notes
 from results.tables.table import Column, Table, TableOptions
 
+_DETAIL: Mapping[str, Any] = {"kind": "points_interval", "detail": True}
 _BLOCK = ("task", "model", "init_regime", "scale", "group", "measure")
 
 
 def build(collected: Collected, options: TableOptions) -> Table:
     """The gain table. Raises what `results.gains.gains` raises."""
-    every = gains(
-        collected.per_query, collected.expected, baseline=options.baseline, where=options.where, pool=options.pool
-    )
-    start = start_similarity(options.baseline)
-    is_untrained = pl.col("kind") == "untrained"
-    label = pl.when(is_untrained).then(pl.lit(f"untrained ({start})")).otherwise("similarity")
-    rows = every.filter(~is_untrained | (pl.col("similarity") == start)).with_columns(model_name(), label=label)
+    rows = gain_rows(collected, collected.expected, options)
     return Table(
         name="gains",
         title=f"Gains against {options.baseline}",
@@ -43,7 +39,7 @@ def build(collected: Collected, options: TableOptions) -> Table:
         ),
         block=_BLOCK,
         rank="rank",
-        holes=tuple(_holes(rows, collected, options)),
+        holes=trial_holes(collected, options),
     )
 
 
@@ -59,7 +55,13 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
         Column(key="label", header="similarity"),
         Column(key="score", header=measures[0] if measures.len() == 1 else "score", kind="score", ranked=True),
         Column(key="gain", header="gain", kind="points"),
+        Column(key="mark", header="sig."),
+        Column(key="gain_low", upper="gain_high", header=INTERVAL, kind="points_interval"),
+        Column(key="new_gain_low", upper="new_gain_high", header="new data sets", kind="points_interval", detail=True),
         Column(key="gain_ratio", header="gain (%)", kind="percent", decimals=1),
+        Column(key="ratio_low", upper="ratio_high", header="gain (%) interval", decimals=1, **_DETAIL),
+        Column(key="mean_of_ratios", header="mean of ratios (%)", kind="percent", decimals=1, detail=True),
+        Column(key="mean_of_ratios_low", upper="mean_of_ratios_high", header="its interval", decimals=1, **_DETAIL),
         Column(key="untrained_score", header="untrained", kind="score"),
         *softmax_columns(rows, "start", "end"),
         Column(key="num_seeds", header="seeds", kind="count"),
@@ -81,8 +83,11 @@ def _notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> I
     )
     yield (
         f"Gain: points against {baseline} of the same model, regime, scale and seeds; in percent as ratio_of_means, "
-        "the change of the group's average relative to the baseline's average."
+        "the change of the group's average relative to the baseline's average. mean_of_ratios is another quantity: the "
+        "mean of the data sets' relative changes."
     )
+    yield target_note()
+    yield from mark_note(options, rows["adjusted_p"].drop_nulls().len(), "gains")
     trained_starts = {name: start_similarity(name) for name in trained["similarity"].unique().sort()}
     own = [f"{name} starts at {start}" for name, start in trained_starts.items() if start != name]
     yield (
@@ -99,10 +104,9 @@ def _notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> I
     for row in rows.filter(~pl.col("reason").is_in(DERIVED_REASONS)).iter_rows(named=True):
         at = f" at {row['scale']}" if len(scales) > 1 else ""
         yield f"Dash in {row['model']}/{row['init_regime']}/{row['label']}{at} on {row['group']}: {row['reason']}."
-    if trained["num_seeds"].max() == 1:
-        yield "One seed: nothing here says how far another seed would move a number."
-
-
-def _holes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> Iterator[str]:
-    chosen = select_trials(collected.expected, options.where)
-    yield from missing_lines(collected, chosen, ("trial", "evaluation"))
+    place = ["model", "init_regime", "group"]
+    near_zero = trained.filter(pl.col("gain").is_not_null() & pl.col("gain_ratio").is_null())
+    yield from reason_notes(near_zero, "ratio_reason", "gain (%)", place)
+    unknown = trained.filter(pl.col("gain").is_not_null() & pl.col("gain_low").is_null())
+    yield from reason_notes(unknown, "gain_reason", "interval", place)
+    yield from one_seed_note(trained["num_seeds"])

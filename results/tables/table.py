@@ -6,7 +6,24 @@ from typing import Literal
 
 import polars as pl
 
-Kind = Literal["text", "count", "score", "points", "percent", "range", "interval", "pair", "share_pair"]
+from results.statistics.corrections import Correction
+from results.statistics.paired_tests import PairedTest
+from results.statistics.ranks import PostHoc
+
+Kind = Literal[
+    "text",
+    "count",
+    "score",
+    "points",
+    "percent",
+    "p",
+    "plain",
+    "range",
+    "interval",
+    "points_interval",
+    "pair",
+    "share_pair",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,8 +31,9 @@ class Column:
     """A shown column of `Table.rows`.
 
     `kind` says how raw values print: 'score' (0 to 1) times 100; 'points' (a difference of scores) times 100 with
-    sign; 'percent' (a ratio) times 100 with sign; 'range' and 'interval' as they are, from `key` to `upper`; 'pair' the
-    two of them side by side, 'share_pair' (0 to 1) times 100.
+    sign; 'percent' (a ratio) times 100 with sign; 'p' as it is, or '<0.001'; 'plain' as it is; 'range' and 'interval'
+    as they are, from `key` to `upper`, 'points_interval' times 100 with signs; 'pair' the two of them side by side,
+    'share_pair' (0 to 1) times 100.
     A `ranked` column marks the best and the second row of each block, as `Table.rank` orders them. A `detail` is left
     away where there is little room: on a terminal and in LaTeX.
     """
@@ -53,11 +71,23 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """What a table is asked for: the baseline of gains, which trials (column to value), whether pooling is allowed."""
+    """What a table is asked for.
+
+    Attributes:
+        baseline: of gains.
+        where: which trials, column to value.
+        pool: whether training data sets may be averaged.
+        correction: of all p values of a table.
+        paired_test: of the per query test for 'these seeds only'.
+        post_hoc: of all pairs of similarities ranked over data sets.
+    """
 
     baseline: str = "cosine"
     where: Mapping[str, str] = field(default_factory=dict)
     pool: bool = False
+    correction: Correction = "holm"
+    paired_test: PairedTest = "t"
+    post_hoc: PostHoc = "holm"
 
 
 class TableHasHolesError(ValueError):

@@ -31,6 +31,8 @@ from results.tables.table import Column, Table, TableHasHolesError
 
 GOLDEN = Path(__file__).parent / "golden"
 ENGINE = next((engine for engine in ("pdflatex", "lualatex", "xelatex") if shutil.which(engine)), None)
+GOLDEN_TABLES = ["gains", "winners", "significance", "seeds", "claims", "sts", "rag", "fisher_check", "missing"]
+SEEDED = ["gains", "gains_by_dataset", "winners", "significance", "significance_by_dataset", "ranks", "seeds", "claims"]
 SPECIAL = '50% of_a & b#1 $x$ ~y^2 \\end{z} <tag> |p| "q" `r` -- s--- [t] *u*'
 
 
@@ -46,6 +48,15 @@ def with_holes(tmp_path_factory):
     return TABLES["gains"].build(collect(folder.store, folder.record()), TableOptions())
 
 
+def assert_as_golden(text, path):
+    """To the letter; numbers of a CSV file to nine digits, since libraries add up in an order of their own."""
+    if path.suffix != ".csv":
+        assert text == path.read_text(), path.name
+        return
+    frame, golden = (pl.read_csv(io.StringIO(source), infer_schema_length=None) for source in (text, path.read_text()))
+    assert_frame_equal(frame, golden, rel_tol=1e-9, abs_tol=1e-9)
+
+
 def one_row(kind, value, decimals=2, upper=None):
     column = Column(key="value", upper="upper" if upper is not None else None, header="x", kind=kind, decimals=decimals)
     rows = pl.DataFrame({"value": [value], "upper": [upper]})
@@ -59,15 +70,24 @@ def table_of(rows, **changes):
 
 
 @pytest.mark.parametrize("format_name", FORMATS)
-@pytest.mark.parametrize("name", ["gains", "sts", "rag", "fisher_check", "missing"])
+@pytest.mark.parametrize("name", GOLDEN_TABLES)
 def test_golden_files(small, name, format_name):
     """To accept a wanted change, write the new text into tests/results/golden/."""
     for file_name, text in export(TABLES[name].build(small, TableOptions()), format_name).items():
-        assert text == (GOLDEN / file_name).read_text(), file_name
+        assert_as_golden(text, GOLDEN / file_name)
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("name", SEEDED)
+def test_golden_files_of_three_seeds(seeded, name, format_name):
+    for file_name, text in export(TABLES[name].build(seeded, TableOptions()), format_name).items():
+        assert_as_golden(text, GOLDEN / "seeded" / file_name)
 
 
 def test_golden_files_cover_every_table():
-    assert {path.stem for path in GOLDEN.glob("*.md")} - {"gains_with_holes"} == set(TABLES)
+    assert {path.stem for path in GOLDEN.glob("*.md")} - {"gains_with_holes"} == set(GOLDEN_TABLES)
+    assert {path.stem for path in (GOLDEN / "seeded").glob("*.md")} == set(SEEDED)
+    assert {*GOLDEN_TABLES, *SEEDED} == set(TABLES)
 
 
 @pytest.mark.parametrize("format_name", FORMATS)
@@ -81,10 +101,10 @@ def test_a_table_with_holes_is_refused_and_lists_them(with_holes, format_name):
 def test_allowed_holes_are_dashes_with_a_footnote(with_holes):
     text = export(with_holes, "md", allow_missing=True)["gains.md"]
     assert text == (GOLDEN / "gains_with_holes.md").read_text()
-    assert re.search(r"\| qnorm +\| +– \| +– \| +– \|", text)
+    assert re.search(r"\| qnorm +\| +– \| +– \| +\| +– \|", text)
     assert "INCOMPLETE" in text
     fragment = export(with_holes, "latex", allow_missing=True)["gains.tex"]
-    assert "qnorm & -- & -- & --" in fragment
+    assert "qnorm & -- & -- &  & --" in fragment
     assert "INCOMPLETE" in fragment
     frame = pl.read_csv(export(with_holes, "csv", allow_missing=True)["gains.csv"].encode())
     assert frame.filter(pl.col("label") == "qnorm")["score"].to_list() == [None, None]
@@ -121,6 +141,13 @@ def test_csv_keeps_quotes_commas_and_every_digit():
         (("pair", 1.0, 2, 2.5), "1.00 / 2.50"),
         (("share_pair", 0.08, 0, 0.915), "8 / 92"),
         (("share_pair", 0.08, 0, float("nan")), None),
+        (("p", 0.0123, 3), "0.012"),
+        (("p", 0.0009, 3), "<0.001"),
+        (("p", 0.001, 3), "0.001"),
+        (("p", 1.0, 3), "1.000"),
+        (("plain", -0.46), "-0.46"),
+        (("points_interval", -0.01, 2, 0.0234), "[-1.00, +2.34]"),
+        (("points_interval", -0.00001, 2, float("nan")), None),
         (("score", None), None),
         (("score", float("nan")), None),
         (("interval", 0.1, 2, float("inf")), None),
@@ -152,7 +179,7 @@ def test_markdown_rows_have_one_width(small):
     assert len({len(line) for line in text.splitlines() if line.startswith("|")}) == 1
 
 
-@pytest.mark.parametrize("name", ["gains", "sts", "rag", "fisher_check", "missing"])
+@pytest.mark.parametrize("name", GOLDEN_TABLES)
 def test_terminal_shows_every_row(small, name):
     table = TABLES[name].build(small, TableOptions())
     console = Console(width=200, record=True, file=io.StringIO())
@@ -189,7 +216,14 @@ needs_latex = pytest.mark.skipif(ENGINE is None, reason="no LaTeX engine (pdflat
 
 
 @needs_latex
-@pytest.mark.parametrize("name", ["gains", "sts", "rag", "fisher_check", "missing"])
+@pytest.mark.parametrize("name", SEEDED)
+def test_latex_of_three_seeds_compiles(seeded, tmp_path, name):
+    log = compiled(tmp_path, export(TABLES[name].build(seeded, TableOptions()), "latex")[f"{name}_document.tex"])
+    assert "Overfull \\hbox" not in log
+
+
+@needs_latex
+@pytest.mark.parametrize("name", GOLDEN_TABLES)
 def test_latex_compiles_alone(small, tmp_path, name):
     log = compiled(tmp_path, export(TABLES[name].build(small, TableOptions()), "latex")[f"{name}_document.tex"])
     assert "Overfull" not in log

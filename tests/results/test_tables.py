@@ -6,15 +6,18 @@ from builders import (
     SweepFolder,
     evaluation,
     failed,
+    noisy_queries,
     probe,
     trained,
     two_queries,
     untrained,
     untrained_queries,
 )
+from polars.testing import assert_frame_equal
 
 from results.collect import collect
 from results.layout import LeftOut
+from results.selection import SelectionError
 from results.store import open_store
 from results.tables import TABLES, TableOptions
 from search_spaces.catalogue.data_sets import SPEARMAN
@@ -55,17 +58,21 @@ def test_every_table_stands_a_failed_sweep(folder, name):
     folder.plan_trial(untrained())
     folder.fail_probe(probe(), "out of memory")
     table = build(folder, name)
-    assert table.rows.height > 0
+    assert table.rows.height > 0 or name == "ranks"  # its groups have one data set each
     assert name == "missing" or any("out of memory" in hole for hole in table.holes)
 
 
 def test_no_cell_of_the_gain_table_of_a_whole_sweep_is_empty(small):
     table = TABLES["gains"].build(small, TableOptions())
-    keys = [column.key for column in table.columns]
-    trained = table.rows.filter(pl.col("kind") == "train")
+    of_new = "new_gain_low"  # the groups have one data set each, and say nothing of new ones
+    keys = [column.key for column in table.columns if column.key != of_new]
+    # Against itself the baseline has no interval.
+    trained = table.rows.filter((pl.col("kind") == "train") & (pl.col("similarity") != "cosine"))
     assert trained.select(pl.col(keys).null_count()).row(0) == (0,) * len(keys)
-    empty = [key for key in keys if table.rows[key].null_count()]
-    assert empty == ["start_saturated_share", "start_perplexity", "start_logit_std"]  # an untrained one has no softmax
+    assert table.rows[of_new].null_count() == table.rows.height
+    # An untrained checkpoint has no softmax, and no interval: it is no training.
+    empty = {key for key in keys if table.rows.filter(pl.col("kind") == "untrained")[key].null_count()}
+    assert empty == {key for key in keys if key.startswith("start_") or key.endswith("_low") or key == "mean_of_ratios"}
 
 
 def test_the_gain_table_shows_the_untrained_checkpoint_first_in_each_block(small):
@@ -184,10 +191,11 @@ def test_several_scales_become_a_column_and_the_matched_one_is_explained(folder)
 
 
 def test_details_are_left_away_where_there_is_little_room(small):
-    for name in ("gains", "fisher_check"):
+    intervals = ["new data sets", "gain (%) interval", "mean of ratios (%)", "its interval"]
+    for name, more in (("gains", intervals), ("fisher_check", [])):
         table = TABLES[name].build(small, TableOptions())
         details = [column.header for column in table.columns if column.detail]
-        assert [header.split()[0] for header in details] == ["perplexity", "logit"]
+        assert details == [*more, "perplexity", "logit dev."]
         assert [c.header for c in table.without_details().columns] == [
             c.header for c in table.columns if c.header not in details
         ]
@@ -210,3 +218,93 @@ def test_mixed_versions_are_noted(folder, name):
         folder.add_trial(trained(similarity), two_queries((0.5, 0.3)), packages={"torch": version})
     folder.add_trial(untrained(), untrained_queries((0.4, 0.2)))
     assert any("different versions of torch" in note for note in build(folder, name).notes)
+
+
+OF_GAINS = (
+    "gains",
+    "gains_by_dataset",
+    "winners",
+    "significance",
+    "significance_by_dataset",
+    "ranks",
+    "seeds",
+    "claims",
+)
+
+
+@pytest.mark.parametrize("name", OF_GAINS)
+def test_unequal_terms_stand_under_every_table_of_gains(folder, name):
+    folder.add_trial(trained("cosine"), noisy_queries((0.5, 0.3)))
+    for seed in (0, 1):
+        folder.add_trial(trained("qnorm", seed=seed), noisy_queries((0.5, 0.3), seed=seed))
+    folder.add_trial(untrained(), untrained_queries((0.4, 0.2)))
+    assert any(
+        note.startswith("Not on equal terms: minilm-3l/finetune on attack: seeds") for note in build(folder, name).notes
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "p"), [("gains", "adjusted_p"), ("significance", "adjusted_fixed_p"), ("winners", "adjusted_p")]
+)
+def test_the_correction_reaches_every_p(seeded, name, p):
+    holm, other = (
+        TABLES[name].build(seeded, TableOptions(correction=correction)) for correction in ("holm", "benjamini-hochberg")
+    )
+    assert (other.rows[p].drop_nulls() <= holm.rows[p].drop_nulls()).all()
+    assert other.rows[p].sum() < holm.rows[p].sum()
+    assert any("Benjamini-Hochberg" in note for note in other.notes)
+
+
+def test_the_paired_test_and_the_post_hoc_test_are_named_and_used(seeded):
+    found = {
+        test: TABLES["significance_by_dataset"].build(seeded, TableOptions(paired_test=test))
+        for test in ("t", "wilcoxon")
+    }
+    assert found["t"].rows["fixed_p"].to_list() != found["wilcoxon"].rows["fixed_p"].to_list()
+    assert any("Wilcoxon's signed rank test" in note for note in found["wilcoxon"].notes)
+    assert any("signed ranks of queries from several" in note for note in found["wilcoxon"].notes)
+    ranks = {test: TABLES["ranks"].build(seeded, TableOptions(post_hoc=test)) for test in ("holm", "nemenyi")}
+    assert ranks["holm"].rows["baseline_p"].to_list() != ranks["nemenyi"].rows["baseline_p"].to_list()
+    assert any("Nemenyi's test" in note for note in ranks["nemenyi"].notes)
+
+
+@pytest.mark.parametrize("name", ["gains", "significance", "seeds", "ranks"])
+def test_a_choice_of_similarity_shows_the_same_numbers(seeded, name):
+    whole = TABLES[name].build(seeded, TableOptions()).rows
+    chosen = TABLES[name].build(seeded, TableOptions(where={"similarity": "qnorm"})).rows
+    trained_rows = whole.filter(
+        pl.col("similarity") == "qnorm", *([pl.col("kind") == "train"] if name == "gains" else [])
+    )
+    assert_frame_equal(chosen, trained_rows)
+
+
+def test_pooled_training_data_have_gains_and_no_intervals(folder):
+    for data in ("attack", "conala"):
+        for similarity, scores in (("cosine", (0.4, 0.3)), ("qnorm", (0.5, 0.3))):
+            folder.add_trial(trained(similarity, data=data), noisy_queries(scores))
+    folder.add_trial(untrained(), untrained_queries((0.4, 0.2)))
+    table = build(folder, "gains", pool=True)
+    assert table.rows["gain_low"].null_count() == table.rows.height
+    assert any(note.startswith("No interval in") and "pooled" in note for note in table.notes)
+    apart = build(folder, "significance").rows
+    assert apart["training_data"].unique(maintain_order=True).to_list() == ["attack", "conala"]
+    assert apart["gain_low"].null_count() < apart.height
+
+
+@pytest.mark.parametrize("name", ["gains", "significance", "significance_by_dataset"])
+def test_an_unknown_baseline_names_the_nearest(seeded, name):
+    with pytest.raises(SelectionError, match="did you mean 'cosine'"):
+        TABLES[name].build(seeded, TableOptions(baseline="cosin"))
+
+
+@pytest.mark.parametrize("name", OF_GAINS)
+def test_every_number_names_its_trials(seeded, name):
+    rows = TABLES[name].build(seeded, TableOptions()).rows
+    columns = [column for column in rows.columns if column.endswith("trial_ids")]
+    assert columns
+    known = set(seeded.trials["trial_id"])
+    for column in columns:
+        for text in rows[column].drop_nulls():
+            assert set(text.split()) <= known
+    if name != "claims":
+        assert rows[columns[0]].null_count() == 0
