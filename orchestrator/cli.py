@@ -140,6 +140,13 @@ def tables(
     ] = None,
     pool: Annotated[bool, typer.Option("--pool", help="Pool training data sets (table sts: scales too).")] = False,
     allow_missing: Annotated[bool, typer.Option("--allow-missing", help="Mark holes instead of refusing.")] = False,
+    correction: Annotated[
+        Literal["holm", "benjamini-hochberg"], typer.Option(help="Of all p values of a table.")
+    ] = "holm",
+    paired_test: Annotated[
+        Literal["t", "permutation", "wilcoxon"], typer.Option(help="Per query test for these seeds only.")
+    ] = "t",
+    post_hoc: Annotated[Literal["holm", "nemenyi"], typer.Option(help="Of pairs ranked over data sets.")] = "holm",
 ) -> None:
     """Print or export the tables of a sweep."""
     from orchestrator.show import TablesRequest, open_sweep, write_tables
@@ -152,6 +159,9 @@ def tables(
         where=tuple(where or ()),
         pool=pool,
         allow_missing=allow_missing,
+        correction=correction,
+        paired_test=paired_test,
+        post_hoc=post_hoc,
     )
     write_tables(store, record, request)
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import polars as pl
 
@@ -20,7 +21,7 @@ from results.tables import TABLES, applicable
 from results.tables.table import Table, TableOptions
 
 _MAX_FIGURES = 24  # of loss curves: of the first models of a sweep that has more
-_MAX_GAINS = 40  # numbers of the parent run, which stays under 50
+_MAX_GAINS, _MAX_METRICS = 40, 48  # numbers of the parent run, which stays under 50
 _MODEL = ["training_data", "family", "layers", "init_regime", "scale_mode", "scale_value"]
 
 
@@ -123,15 +124,21 @@ def _file_name(name: str) -> str:
 
 
 def _headline_gains(rows: pl.DataFrame) -> dict[str, float]:
-    """Gain in points (times 100) per family, regime, scale, group and similarity, at most 40 of them."""
-    trained = rows.filter((pl.col("kind") == "train") & pl.col("gain").is_not_null())
+    """Gains in points (times 100) per family, regime, scale, group and similarity: at most 40, intervals as room is.
+
+    The ends of a gain's interval for these data sets are `gain_low/...` and `gain_high/...`.
+    """
+    trained = rows.filter((pl.col("kind") == "train") & pl.col("gain").is_not_null()).head(_MAX_GAINS)
     several_scales = trained["scale"].n_unique() > 1
-    return {
-        _gain_metric(row, several_scales): 100 * row["gain"] for row in trained.head(_MAX_GAINS).iter_rows(named=True)
-    }
+    named = [(_gain_place(row, several_scales), row) for row in trained.iter_rows(named=True)]
+    metrics = {f"gain/{place}": 100 * row["gain"] for place, row in named}
+    for place, row in named:
+        if row["gain_low"] is not None and len(metrics) + 2 <= _MAX_METRICS:
+            metrics |= {f"gain_{end}/{place}": 100 * row[f"gain_{end}"] for end in ("low", "high")}
+    return metrics
 
 
-def _gain_metric(row: Mapping[str, str], several_scales: bool) -> str:
-    """'gain/GROUP/MODEL/REGIME/SIMILARITY', with the scale as 'matched_20' where there are several."""
+def _gain_place(row: Mapping[str, Any], several_scales: bool) -> str:
+    """'GROUP/MODEL/REGIME/SIMILARITY', with the scale as 'matched_20' where there are several."""
     scale = "/" + re.sub(r"[()]", "_", row["scale"]).rstrip("_") if several_scales else ""
-    return f"gain/{row['group']}/{row['model']}/{row['init_regime']}{scale}/{row['similarity']}".replace(" ", "_")
+    return f"{row['group']}/{row['model']}/{row['init_regime']}{scale}/{row['similarity']}".replace(" ", "_")

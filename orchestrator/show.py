@@ -29,6 +29,9 @@ from results.rendering import export, terminal
 from results.rows import read_rows
 from results.schemas import SchemaError
 from results.selection import SelectionError
+from results.statistics.corrections import Correction
+from results.statistics.paired_tests import PairedTest
+from results.statistics.ranks import PostHoc
 from results.store import Store, open_existing_store
 from results.tables import TABLES, applicable
 from results.tables.table import Table, TableHasHolesError, TableOptions
@@ -50,6 +53,9 @@ class TablesRequest:
     where: tuple[str, ...]
     pool: bool
     allow_missing: bool
+    correction: Correction
+    paired_test: PairedTest
+    post_hoc: PostHoc
 
 
 def open_sweep(sweep: str) -> tuple[Store, SweepRecord]:
@@ -178,7 +184,13 @@ def write_tables(store: Store, record: SweepRecord, request: TablesRequest) -> N
     if request.output_format == "csv" and request.output is None and len(names) > 1:
         message = f"several tables are no one CSV file: name one ({', '.join(names)}), or a folder for them with -o"
         raise InputError([Problem(where="tables", key="--format csv", message=message)])
-    options = TableOptions(where=_choices(request.where), pool=request.pool)
+    options = TableOptions(
+        where=_choices(request.where),
+        pool=request.pool,
+        correction=request.correction,
+        paired_test=request.paired_test,
+        post_hoc=request.post_hoc,
+    )
     for warning in collected.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     faults: list[Problem] = []
