@@ -10,6 +10,7 @@ from test_gain_intervals import cells_of, values_of
 
 from results.claims import CLAIMS, EffectClaim, GainClaim, NonInferiority
 from results.claims.contrasts import EFFECT_TYPES
+from results.claims.effects import effect_sizes
 from results.claims.evaluate import Sides, evaluate_claims
 from results.collect import collect
 from results.store import open_store
@@ -177,6 +178,25 @@ def test_effect_sizes_are_judged_over_seeds_and_data_sets(seeded):
     one_less = effects.filter(pl.col("data_set") != "musique")
     absent = row_of(evaluate_claims(cells_of(seeded), sides(seeded, effects=one_less)), "relevant_longer_finetuned")
     assert "not known on musique" in absent["reason"]
+
+
+def test_effect_sizes_are_of_unjudged_documents_and_a_whole_is_the_mean_of_its_parts(seeded):
+    trial = seeded.trials.filter((pl.col("similarity") == "qnorm") & (pl.col("family") == "bert"))["trial_id"][0]
+    rows = [
+        {"trial_id": trial, "data_set": name, "data_hash": f"hash-of-{name}-test", "split": "test", **of}
+        for name, of in [
+            ("nq", {"irrelevant": "unjudged", "cohen_d": 0.5}),
+            ("nq", {"irrelevant": "judged 0", "cohen_d": 0.1}),
+            ("fiqa", {"irrelevant": "judged 0", "cohen_d": 0.1}),
+            ("cqadupstack/android", {"irrelevant": "unjudged", "cohen_d": 0.2}),
+            ("cqadupstack/unix", {"irrelevant": "unjudged", "cohen_d": 0.4}),
+        ]
+    ]
+    found = effect_sizes(pl.DataFrame(rows), seeded.expected)
+    assert found.rows() == [(trial, "nq", 0.5), (trial, "cqadupstack", pytest.approx(0.3))]
+    assert dict(found.schema) == EFFECT_TYPES
+    one_forum = effect_sizes(pl.DataFrame(rows[:-1]), seeded.expected)
+    assert one_forum["data_set"].to_list() == ["nq"]
 
 
 def test_groups_of_unlike_measures_are_no_contrast(tmp_path):
