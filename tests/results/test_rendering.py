@@ -190,6 +190,31 @@ def test_terminal_shows_every_row(small, name):
         assert all(cell.text is None or cell.text in text for cell in row.cells)
 
 
+@pytest.mark.parametrize("name", GOLDEN_TABLES)
+def test_a_narrow_terminal_keeps_every_number_whole_and_every_row(small, name):
+    table = TABLES[name].build(small, TableOptions()).without_details()
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(terminal.render(table))
+    lines = console.export_text().splitlines()
+    assert max(map(len, lines)) <= 80
+    numbers = [place for place, c in enumerate(table.columns) if c.kind in ("score", "points", "percent", "p", "plain")]
+    words = [word for line in lines for word in line.split()]
+    for row in shown_rows(table):
+        assert {row.cells[place].text or "–" for place in numbers} <= set(words)
+    if table.block and name == "gains":
+        assert "minilm-3l finetune in_domain" in lines
+
+
+def test_what_fits_no_terminal_is_folded_and_never_cut_off():
+    rows = pl.DataFrame({"name": ["x" * 30], "score": [0.123456]})
+    columns = (Column(key="name", header="name"), Column(key="score", header="score", kind="score", decimals=4))
+    console = Console(width=12, record=True, file=io.StringIO())
+    console.print(terminal.render(Table(name="t", title="t", columns=columns, rows=rows)))
+    text = console.export_text()
+    assert text.count("x") == 30
+    assert re.sub(r"[^\d.]", "", text) == "12.3456"
+
+
 def test_terminal_takes_names_as_they_are():
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(terminal.render(table_of(pl.DataFrame({"name": ["[bold]x[/bold]"]}), notes=("[red]n",))))
