@@ -1,0 +1,92 @@
+"""BM25 of a corpus read in parts against the formula, written out, and against one bm25s index of it all."""
+
+import math
+import re
+
+import bm25s
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from trainers.evaluation import bm25
+from trainers.evaluation.bm25 import B, K1, bm25_top
+
+WORDS = ["mail", "keys", "disk", "log", "base64", "traffic", "logon", "the", "a", "worm", "über", "x"]
+
+
+def corpus_of(texts: list[str]) -> pa.Table:
+    return pa.table({"id": [f"d{n * 7 % 1000:03d}-{n}" for n in range(len(texts))], "title": [""] * len(texts),
+                     "text": texts})  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def corpus() -> pa.Table:
+    """Some texts stand twice, some are empty, some hold stop words alone."""
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(WORDS, rng.integers(1, 30))) for _ in range(300)]
+    return corpus_of([*texts, "", "the a x", *texts[:40]])
+
+
+QUERIES = ["keys on the disk", "über base64 base64 worm", "unknown words", "", "the a", "mail traffic logon"]
+
+
+def terms(text: str) -> list[str]:
+    return [w for w in re.findall(r"\b\w\w+\b", text.lower()) if w not in bm25s.stopwords.STOPWORDS_EN]
+
+
+def scores_by_formula(corpus: pa.Table, query: str) -> list[float]:
+    documents = [terms(text) for text in corpus["text"].to_pylist()]
+    mean = sum(map(len, documents)) / len(documents)
+    found = []
+    for document in documents:
+        score = 0.0
+        for term in terms(query):
+            holding, tf = sum(term in other for other in documents), document.count(term)
+            idf = math.log(1 + (len(documents) - holding + 0.5) / (holding + 0.5))
+            score += idf * tf / (K1 * (1 - B + B * len(document) / mean) + tf)
+        found.append(score)
+    return found
+
+
+@pytest.mark.parametrize("part", [16, 100, 100_000])
+def test_the_best_are_those_of_the_formula(corpus, part, monkeypatch):
+    monkeypatch.setattr(bm25, "PART_DOCUMENTS", part)
+    found_QK = bm25_top(corpus, QUERIES, 10)
+    assert found_QK.shape == (len(QUERIES), 10)
+    for query, found_K in zip(QUERIES, found_QK, strict=True):
+        scores = scores_by_formula(corpus, query)
+        found = found_K[found_K >= 0].tolist()
+        best = sorted(scores, reverse=True)[:10]
+        np.testing.assert_allclose([scores[n] for n in found], [s for s in best if s > 0], rtol=1e-5)
+        for earlier, later in zip(found, found[1:], strict=False):  # copies of a text: by id, descending
+            if corpus["text"][earlier] == corpus["text"][later]:
+                assert corpus["id"][earlier].as_py() > corpus["id"][later].as_py()
+
+
+def test_parts_change_no_ranking(corpus, monkeypatch):
+    monkeypatch.setattr(bm25, "PART_DOCUMENTS", 100_000)
+    whole = bm25_top(corpus, QUERIES, 25)
+    index = bm25s.BM25(method="lucene")
+    index.index(bm25s.tokenize(corpus["text"].to_pylist(), stopwords="en", show_progress=False), show_progress=False)
+    tokens = bm25s.tokenize(QUERIES[:1], stopwords="en", return_ids=False, show_progress=False)
+    _, theirs = index.retrieve(tokens, k=25, show_progress=False)
+    ours = [scores_by_formula(corpus, QUERIES[0])[n] for n in whole[0]]
+    np.testing.assert_allclose(ours, theirs[0], rtol=1e-5)
+    monkeypatch.setattr(bm25, "PART_DOCUMENTS", 37)
+    for one, other in zip(whole, bm25_top(corpus, QUERIES, 25), strict=True):
+        assert one.tolist() == other.tolist()
+
+
+def test_excluded_documents_leave_their_place_to_others(corpus):
+    [best] = bm25_top(corpus, QUERIES[:1], 3)
+    [others] = bm25_top(corpus, QUERIES[:1], 3, excluded=[[int(best[0]), int(best[1])]])
+    assert others[0] == best[2]
+    assert not {int(best[0]), int(best[1])} & set(others.tolist())
+
+
+def test_more_are_asked_for_than_there_are():
+    corpus = corpus_of(["keys and disks", "a log"])
+    assert bm25_top(corpus, ["keys", "nothing"], 5).tolist() == [[0, -1, -1, -1, -1], [-1] * 5]
+    assert bm25_top(corpus_of([]), ["keys"], 2).tolist() == [[-1, -1]]
+    assert bm25_top(corpus_of(["", ""]), ["keys"], 2).tolist() == [[-1, -1]]
+    assert bm25_top(corpus, [], 2).shape == (0, 2)
