@@ -338,9 +338,10 @@ def _of_wholes(scores: Mapping[PlannedEvaluation, float]) -> dict[PlannedEvaluat
 
 
 def _evaluation_name(evaluation: PlannedEvaluation, among: Sequence[PlannedEvaluation]) -> str:
-    """The data set's name, with split and tier only where the sweep evaluates it more than once."""
+    """The data set's name, with split and tier only where the sweep evaluates it more than once, or on a pool."""
     times = len({(other.split, other.tier) for other in among if other.whole == evaluation.whole})
-    return evaluation.whole if times == 1 else f"{evaluation.whole}.{evaluation.split}.{evaluation.tier}"
+    is_plain = times == 1 and evaluation.tier == "full"
+    return evaluation.whole if is_plain else f"{evaluation.whole}.{evaluation.split}.{evaluation.tier}"
 
 
 def _probe_metric(row: Mapping[str, Any]) -> str:

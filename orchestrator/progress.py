@@ -69,6 +69,9 @@ class Progress:
 def progress_of(plan: Plan, console: Console) -> Progress:
     """A progress view over all that the plan has left to do, and what is done already."""
     lines = {}
+    for pool in plan.pools:
+        state = "finished" if pool.built else "waiting"
+        lines[pool.pool_id] = _Line(title=pool.title, steps=0, global_batch=0, state=state)
     for probe in filter(lambda p: plan.only.takes(p.spec), plan.probes):
         state = "finished" if probe.finished else "waiting"
         lines[probe.probe_id] = _Line(title=probe.spec.title, steps=0, global_batch=0, state=state)

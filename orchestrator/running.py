@@ -64,6 +64,7 @@ def run_left(
         trials=[t.trial_id for t in left if not t.is_trained_together],
         groups=[t.trial_id for t in left if t.is_trained_together],
         probes=[p.probe_id for p in plan.probes_left],
+        pools=[p.pool_id for p in plan.pools if left and not p.built],
         cluster=Cluster(address=where.address, num_cpus=_cpus_for(plan.sweep.resources)),
         resources=plan.sweep.resources,
         checkpoints=plan.sweep.checkpoints,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from results.selection import SelectionError
+from results.selection import SelectionError, refuse_mixed_tiers
 
 _SCORED = ["trial_id", "group", "data_set", "data_hash", "split", "measure", "score_similarity"]
 _QUERIES = ["data_set", "data_hash", "split", "measure"]
@@ -46,11 +46,13 @@ def group_scores(per_query: pl.DataFrame, expected: pl.DataFrame) -> pl.DataFram
 
     Raises:
         MixedMeasuresError: a group whose data sets have different main measures.
+        SelectionError: some of the scores are on pools, and others over whole corpora.
     """
     _refuse_mixed_measures(expected)
+    refuse_mixed_tiers(expected)
     scores = data_set_scores(per_query).select(*_SCORED, "score")
     found = parts_averaged(expected.join(scores, on=_SCORED, how="left", maintain_order="left"), means=["score"])
-    key = [name for name in expected.columns if name not in ("data_set", "data_hash", "split", "part_of")]
+    key = [name for name in expected.columns if name not in ("data_set", "data_hash", "split", "tier", "part_of")]
     return found.group_by(key, maintain_order=True).agg(score=mean_if_whole("score"), num_data_sets=pl.len())
 
 

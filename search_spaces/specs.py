@@ -322,10 +322,10 @@ class PoolSettings:
     drawn from the whole corpus by `seed`.
     """
 
-    bm25_top: int = 50
-    per_similarity_top: int = 50
-    longest: int = 500
-    random: int = 1000
+    bm25_top: int = 20
+    per_similarity_top: int = 20
+    longest: int = 100
+    random: int = 500
     seed: int = 0
 
 

@@ -7,6 +7,7 @@ from results.collect import Collected
 from results.layout import SweepRecord
 from results.tables import fisher_check, gains, missing, rag, sts
 from results.tables.table import Table, TableOptions
+from results.tables.tiers import of_one_tier, primary
 from search_spaces.catalogue.data_sets import SPEARMAN
 from search_spaces.catalogue.registry import Registry
 
@@ -41,18 +42,24 @@ TABLES = Registry(
     "table",
     [
         TableBuilder(
-            name="gains", summary="scores and gains against a baseline", build=gains.build, applies=_has_retrieval
+            name="gains",
+            summary="scores and gains against a baseline",
+            build=of_one_tier(gains.build, lambda collected: collected.expected),
+            applies=_has_retrieval,
         ),
         TableBuilder(
             name="sts", summary="correlations of scored pairs, both ways round", build=sts.build, applies=_has_pairs
         ),
         TableBuilder(
-            name="rag", summary="a reader's answers from what was found", build=rag.build, applies=_has_questions
+            name="rag",
+            summary="a reader's answers from what was found",
+            build=of_one_tier(rag.build, lambda collected: collected.expected_answers),
+            applies=_has_questions,
         ),
         TableBuilder(
             name="fisher_check",
             summary="what Fisher information called, who won",
-            build=fisher_check.build,
+            build=of_one_tier(fisher_check.build, primary),
             applies=_has_probes,
         ),
         TableBuilder(name="missing", summary="what the sweep asked for and does not have", build=missing.build),

@@ -40,4 +40,6 @@ def main(sweep: str, counted: str, die_after: str, *specs: str) -> None:
 
     Encoder.forward = counting
     store = open_store(sweep)
-    pool_building.build_missing([from_json(EvaluationSpec, spec) for spec in specs], pool_building.Building(store=store))
+    pool_building.build_missing(
+        [from_json(EvaluationSpec, spec) for spec in specs], pool_building.Building(store=store)
+    )

@@ -2,6 +2,7 @@
 
 import math
 import re
+from itertools import pairwise
 
 import bm25s
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from trainers.evaluation import bm25
-from trainers.evaluation.bm25 import B, K1, bm25_top
+from trainers.evaluation.bm25 import K1, B, bm25_top
 
 WORDS = ["mail", "keys", "disk", "log", "base64", "traffic", "logon", "the", "a", "worm", "über", "x"]
 
@@ -58,7 +59,7 @@ def test_the_best_are_those_of_the_formula(corpus, part, monkeypatch):
         found = found_K[found_K >= 0].tolist()
         best = sorted(scores, reverse=True)[:10]
         np.testing.assert_allclose([scores[n] for n in found], [s for s in best if s > 0], rtol=1e-5)
-        for earlier, later in zip(found, found[1:], strict=False):  # copies of a text: by id, descending
+        for earlier, later in pairwise(found):  # copies of a text: by id, descending
             if corpus["text"][earlier] == corpus["text"][later]:
                 assert corpus["id"][earlier].as_py() > corpus["id"][later].as_py()
 

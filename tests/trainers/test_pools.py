@@ -27,13 +27,13 @@ from search_spaces.scoring import score_similarities
 from search_spaces.specs import DataSpec, EvaluationSpec, PoolSettings, PoolSpec, StartingEncoder, WeightsSpec
 from tests.trainers.building_pools import SHARD, build_in_process
 from trainers import data_sets, weights
-from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoint
+from trainers.encoders.checkpoints import checkpoint_hash, save_checkpoint
 from trainers.encoders.encode import encode
 from trainers.evaluation import pool_building
 from trainers.evaluation.evaluate import evaluate, evaluate_all
 from trainers.evaluation.evaluations import missing_evaluations
-from trainers.evaluation.pool_building import Building, build_missing, build_parts, contributors, publish
-from trainers.evaluation.pools import MissingPoolError, load_searched, unbuilt_pools
+from trainers.evaluation.pool_building import Building, build_missing, build_parts, publish
+from trainers.evaluation.pools import MissingPoolError, contributors, load_searched, unbuilt_pools
 from trainers.init_regimes import start_encoder
 from trainers.provenance import provenance
 from trainers.similarity import scores
@@ -123,7 +123,9 @@ def test_a_pool_is_what_brute_force_says(built, encoders):
         assert list(reasons) == [key for key in ids if key in reasons]  # the corpus's order
         judged = set(collection.qrels["test"]["document_id"].to_pylist())
         assert with_reason(reasons, "judged") == judged & set(ids)
-        queries = [q for q in collection.queries.to_pylist() if q["id"] in collection.qrels["test"]["query_id"].to_pylist()]
+        queries = [
+            q for q in collection.queries.to_pylist() if q["id"] in collection.qrels["test"]["query_id"].to_pylist()
+        ]
         for encoder in encoders:
             model = start_encoder(encoder.encoder, encoder.seed)
             document_NH = torch.from_numpy(encode(model, collection.corpus["text"].to_pylist(), "document"))
@@ -319,7 +321,7 @@ def test_what_cannot_be_evaluated_says_so(folders, encoders, checkpoint, tmp_pat
         publish(evaluation, Building(store=store))
     changed = replace(encoders[0].encoder, weights=replace(encoders[0].encoder.weights, content_hash="other"))
     gone = evaluation_of(folders[0], [StartingEncoder(encoder=changed, seed=None)])
-    with pytest.raises(ValueError, match="content hash is .* and other was planned"):
+    with pytest.raises(ValueError, match=r"content hash is .* and other was planned"):
         build_missing([gone], Building(store=store))
     assert store.list("") == []
     assert load_searched(evaluation.whole, store).corpus.num_rows == NUM_DOCUMENTS + 10
@@ -327,7 +329,7 @@ def test_what_cannot_be_evaluated_says_so(folders, encoders, checkpoint, tmp_pat
 
 @pytest.mark.slow
 def test_a_killed_building_goes_on_where_it_was_and_builds_the_same_pools(built, encoders, tmp_path):
-    evaluations, store = built
+    evaluations, _ = built
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert build_in_process(evaluations, whole, tmp_path / "n") == 0
     num_texts = int((tmp_path / "n").read_text())
@@ -352,5 +354,3 @@ def test_a_killed_building_goes_on_where_it_was_and_builds_the_same_pools(built,
 def test_contributors_are_listed_once(built, encoders):
     assert contributors(built[0]) == list(encoders)
     assert pool_part_rows("x").startswith("pool_parts/x/")
-
-

@@ -79,7 +79,7 @@ def evaluate_all(
         evaluated({evaluation: left.pop(evaluation)}).answer(evaluation, document_QK, say)
     for group in _groups(list(left), store):
         some = {evaluation: left[evaluation] for evaluation in group}
-        name = f"evaluating {', '.join(evaluation.data.name for evaluation in group)}"
+        name = f"evaluating {', '.join(dict.fromkeys(evaluation.data.name for evaluation in group))}"
         say(name)
         if group[0].data.entry.is_scored:
             evaluate_sts(folder, group[0], some[group[0]], store=store, encoder=encoder, verify=verify)

@@ -22,12 +22,13 @@ from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.identity import pool_id, pool_part_id
 from search_spaces.specs import EvaluationSpec, PoolSpec, StartingEncoder, evaluation_for
 from trainers.data_sets import Collection
+from trainers.data_sets.collection import strings
 from trainers.encoders.encoder import Encoder
 from trainers.evaluation.bm25 import bm25_top
 from trainers.evaluation.corpus_pass import search_corpora
 from trainers.evaluation.encoding_meter import EncodingMeter
 from trainers.evaluation.judged_queries import JudgedQueries, load_evaluated, split_queries
-from trainers.evaluation.pools import positions_of_ids, unbuilt_pools
+from trainers.evaluation.pools import contributors, positions_of_ids, unbuilt_pools
 from trainers.evaluation.shared_texts import Indices, sharing_groups, text_order
 from trainers.evaluation.snapshots import StoredSnapshots
 from trainers.evaluation.stream import Evaluated, Searched
@@ -66,11 +67,6 @@ def build_missing(evaluations: Iterable[EvaluationSpec], building: Building) -> 
         build_parts(encoder, missing, building)
     for evaluation in missing:
         publish(evaluation, building)
-
-
-def contributors(evaluations: Iterable[EvaluationSpec]) -> list[StartingEncoder]:
-    """Who contributes to the pools of some evaluations."""
-    return list(dict.fromkeys(encoder for evaluation in evaluations for encoder in _pool(evaluation).encoders))
 
 
 def build_parts(encoder: StartingEncoder, evaluations: Sequence[EvaluationSpec], building: Building) -> None:
@@ -150,7 +146,7 @@ def _has_part(evaluation: EvaluationSpec, encoder: StartingEncoder, store: Store
 
 def _build_group(model: Encoder, encoder: StartingEncoder, group: Sequence[_Asked], building: Building) -> None:
     """One pass over the passages that the data sets of a group share."""
-    names = ", ".join(asked.evaluation.data.name for asked in group)
+    names = ", ".join(dict.fromkeys(asked.evaluation.data.name for asked in group))
     order = text_order([asked.hash_N2 for asked in group])
     num_texts = len(order) + sum(len(asked.queries.ids) for asked in group)
     meter = EncodingMeter(f"pool of {names}: {encoder.title}", num_texts, building.say)
@@ -227,7 +223,7 @@ def _of_parts(asked: _Asked, pool: PoolSpec, store: Store) -> Reasons:
         of_P = np.repeat(position_M, pc.list_value_length(lists).to_numpy(zero_copy_only=False))
         names = pc.list_flatten(lists).dictionary_encode()
         number_P = names.indices.to_numpy(zero_copy_only=False)
-        for number, name in enumerate(names.dictionary.to_pylist()):
+        for number, name in enumerate(strings(names.dictionary)):
             # Encoders that differ in a length alone have one title.
             reasons[name] = np.union1d(reasons.get(name, _NONE), of_P[number_P == number])
     return reasons

@@ -10,7 +10,7 @@ from results.layout import pool_rows
 from results.rows import read_rows
 from results.store import Store
 from search_spaces.identity import pool_id
-from search_spaces.specs import EvaluationSpec
+from search_spaces.specs import EvaluationSpec, StartingEncoder
 from trainers.data_sets import Collection
 from trainers.evaluation.judged_queries import load_evaluated
 from trainers.evaluation.shared_texts import Indices
@@ -59,6 +59,12 @@ def unbuilt_pools(evaluations: Iterable[EvaluationSpec], store: Store) -> list[E
     """The evaluations whose pool is still to be built, one of each pool."""
     pooled = {pool_id(evaluation): evaluation for evaluation in evaluations if evaluation.pool is not None}
     return [evaluation for key, evaluation in pooled.items() if not store.exists(pool_rows(key))]
+
+
+def contributors(evaluations: Iterable[EvaluationSpec]) -> list[StartingEncoder]:
+    """Who contributes to the pools of some evaluations, each once."""
+    pools = [evaluation.pool for evaluation in evaluations if evaluation.pool is not None]
+    return list(dict.fromkeys(encoder for pool in pools for encoder in pool.encoders))
 
 
 def positions_of_ids(ids: pa.Array | pa.ChunkedArray, corpus: pa.Table) -> Indices:
