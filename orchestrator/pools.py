@@ -1,6 +1,6 @@
 """Build a sweep's pools on Ray, before its trials: a task for each starting encoder, then one for each pool."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,7 @@ def build_pools(work: "Work", listener: Listener, interrupt: Interrupt) -> str |
         for key in work.pools:
             listener(EnteredPhase(key=key, phase="putting together"))
         arguments = [(work.store_uri, key, work.lock_token) for key in work.pools]
-        reason = _wait(work, [_task(work, _pool, gpus=0).remote(*some) for some in arguments], interrupt)
+        reason = _wait([_task(work, _pool, gpus=0).remote(*some) for some in arguments], interrupt)
     if interrupt.asked:
         return None
     failed, finished = Status(state="failed", started_at=started_at), Status(state="finished", started_at=started_at)
@@ -56,15 +56,18 @@ def _encode(work: "Work", num_encoders: int, listener: Listener, interrupt: Inte
                 EnteredPhase(key=key, phase=f"{num_done} of {num_encoders} starting encoders have read the corpus")
             )
 
-    return _wait(work, refs, interrupt, say)
+    return _wait(refs, interrupt, say)
 
 
 def _task(work: "Work", function: Any, *, gpus: float) -> Any:
     return ray.remote(num_cpus=work.cpus_in_one_process, num_gpus=gpus, max_retries=work.resources.retries)(function)
 
 
-def _wait(work: "Work", refs: Sequence[Any], interrupt: Interrupt, say: Any = lambda _: None) -> str | None:
-    """The reason of the first task that failed; None where none did, or the run was interrupted."""
+def _wait(refs: Sequence[Any], interrupt: Interrupt, say: Callable[[int], None] = lambda _: None) -> str | None:
+    """The reason of the first task that failed; None where none did, or the run was interrupted.
+
+    `say` is told how many are done, whenever that changes.
+    """
     pending = list(refs)
     while pending and not interrupt.asked:
         done, pending = ray.wait(pending, timeout=0.5)

@@ -85,7 +85,7 @@ def biases_in_sweep(store: Store, trials: Iterable[Mapping[str, Any]]) -> list[B
 def _pairs(store: Store, trial: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str, str], str, tuple[float, float]]]:
     """(data set, split and main measure; score similarity; score on the pool and over the corpus)."""
     for asked in asked_twice(store, trial):
-        if store.exists(asked.pool_key) and store.exists(asked.full_key):
+        if store.exists(asked.full_key) and store.exists(asked.pool_key):
             data, measure = asked.evaluation.data, asked.evaluation.data.entry.measures[0]
             rows = (read_rows(store, key, "per_query") for key in (asked.pool_key, asked.full_key))
             on_pool, over_corpus = (_mean(table, measure) for table in rows)

