@@ -195,8 +195,8 @@ def _trainings(plan: Plan) -> Iterator[_Training]:
         )
     for spec in filter(plan.only.takes, plan.unidentified.trials):
         yield _Training(spec=spec, times=1, evaluations=evaluations, is_trained=False)
-    for trial, evaluations_of_pools in building(plan):
-        yield _Training(spec=trial, times=1, evaluations=evaluations_of_pools, is_trained=True)
+    for contributor, corpora in building(plan):
+        yield _Training(spec=contributor, times=1, evaluations=corpora, is_trained=True)
     for cell in plan.studies_left:
         # Samples are validated as they train, and evaluated on nothing else.
         yield _Training(spec=cell.tuning, times=cell.tune.num_samples, evaluations=(), is_trained=False)
@@ -232,7 +232,7 @@ def _size(weights: WeightsSpec) -> ModelSize | None:
 
 
 def _passes(evaluations: Iterable[EvaluationSpec]) -> Iterator[EvaluationSpec]:
-    """The evaluations, one for each corpus: what several data sets share is encoded once, and so is what a pool does."""
+    """The evaluations, one for each corpus: what several data sets, or a pool, share is encoded once."""
     corpora: dict[tuple[Any, ...], EvaluationSpec] = {}
     for evaluation in sorted(evaluations, key=lambda e: e.tier == "pool"):
         entry = evaluation.data.entry
