@@ -57,7 +57,7 @@ def _pool_notes(collected: Collected, chosen: pl.DataFrame) -> Iterator[str]:
 
 
 def _sizes(pools: list[PoolRecord]) -> str:
-    sizes = [f"{p.data_set} {p.num_documents:,} of {p.num_corpus_documents:,}" for p in pools]
+    sizes = [f"{p.data_set}/{p.split} {p.num_documents:,} of {p.num_corpus_documents:,}" for p in pools]
     return (
         "Scores on pools, parts of each corpus that hold all judged documents, and so never below those over the whole "
         f"corpus. Documents: {', '.join(sizes) or 'not recorded'}."

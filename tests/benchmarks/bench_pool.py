@@ -63,7 +63,8 @@ def run(options: Options) -> Iterator[Result | str]:
 
 def measure(root: Path, threads: int) -> Iterator[Result]:
     """Run the sweep in a folder, from where it was left there, and tell what it shows."""
-    from orchestrator.plan import make_plan, resolve, sweep_record
+    from orchestrator.plan import make_plan, sweep_record
+    from orchestrator.resolve import resolve
     from results.collect import collect
     from results.layout import PoolRecord, evaluations_key, evaluations_to_bytes, from_bytes, pool_record
     from results.pool_bias import biases_in_sweep

@@ -77,7 +77,7 @@ def test_a_sweep_on_pools_builds_them_once_and_is_extended_by_a_family(make_swee
     documents = read_rows(store, pool_rows(key), "pools")["document_id"].to_pylist()
     assert set(collected.norms().filter(pl.col("side") == "document")["text_id"]) == set(documents)
     assert "parts of each corpus that hold all judged documents" in done.stdout
-    assert f"zoo {record.num_documents} of 48" in " ".join(_table(sweep).split())
+    assert f"zoo/test {record.num_documents} of 48" in " ".join(_table(sweep).split())
     assert ",pool" in _table(sweep, "--format", "csv")
 
     before = _written(sweep, "pools", "pool_parts", "evaluations")
