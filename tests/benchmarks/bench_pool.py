@@ -24,8 +24,8 @@ SPLITS = ("test", "few")
 STEPS, GLOBAL_BATCH = 60, 32
 LAYERS, LENGTH = 2, 48  # tokens
 HOW = (
-    f"MiniLM ({LAYERS} layers, {LENGTH} tokens) untrained under every similarity, and trained for {STEPS} steps of "
-    f"{GLOBAL_BATCH} pairs of {TRAINED_ON} with cosine, dot, qnorm and dnorm"
+    f"MiniLM ({LAYERS} layers, {LENGTH} tokens) untrained under every fixed similarity and after {STEPS} steps of "
+    f"{GLOBAL_BATCH} pairs of {TRAINED_ON} with cosine, dot, qnorm or dnorm"
 )
 
 
@@ -47,7 +47,8 @@ class Result:
         size = f"{self.num_queries} queries, pool of {self.num_documents} of {self.num_corpus_documents} documents"
         points = f"{self.mean_difference * 100:.3f} points in the mean, {self.max_difference * 100:.3f} at most"
         tau = "none" if self.kendall_tau is None else f"{self.kendall_tau:.4f}"
-        return f"{self.collection}, {size}: {points} over {self.num_scores} scores, tau {tau}, {self.same_winner=}"
+        winner = "the same winner" if self.same_winner else "another winner"
+        return f"{self.collection}, {size}: {points} over {self.num_scores} scores, tau {tau}, {winner}"
 
 
 def run(options: Options) -> Iterator[Result | str]:
