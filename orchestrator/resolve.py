@@ -158,10 +158,10 @@ def _with_budget(sweep: SweepFile, memory_budget: str | None) -> SweepFile:
     if memory_budget is None:
         return sweep
     try:
-        parse_size(memory_budget)
+        num_bytes = parse_size(memory_budget)
     except ValueError as error:
         raise InputError([Problem(where="--memory-budget", key="", message=str(error))]) from error
-    evaluation = sweep.evaluation.model_copy(update={"memory_budget": memory_budget})
+    evaluation = sweep.evaluation.model_copy(update={"memory_budget": num_bytes})
     return sweep.model_copy(update={"evaluation": evaluation})
 
 

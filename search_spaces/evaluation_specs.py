@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from search_spaces.declared import Declared
 from search_spaces.pools import pool_of, tier_of
 from search_spaces.schema import RagBlock, SweepFile
-from search_spaces.sizes import parse_size
 from search_spaces.specs import DataSpec, EvaluationSpec, RagSpec, ReaderExecution, ReaderSpec, Tier, WeightsSpec
 
 IN_DOMAIN = "in_domain"
@@ -42,7 +41,7 @@ def evaluations(sweep: SweepFile, declared: Declared) -> tuple[GroupedEvaluation
                 rag=_rag(rag) if rag and read_on.get(data) == tier else None,
                 keep_embeddings=sweep.evaluation.keep_embeddings,
                 run_files=sweep.evaluation.run_files,
-                memory_budget_bytes=parse_size(budget) if (budget := sweep.evaluation.memory_budget) else None,
+                memory_budget_bytes=sweep.evaluation.memory_budget,
                 pool=pool_of(sweep.evaluation, tier),
             ),
             groups=tuple(dict.fromkeys(groups)),

@@ -13,7 +13,6 @@ from search_spaces.catalogue.families import Family, SourceText, WeightsSourceTe
 from search_spaces.groups import named_questions, written_out
 from search_spaces.hyperparameters import TrainingBlock
 from search_spaces.problems import unknown_name
-from search_spaces.sizes import parse_size
 from search_spaces.specs import MAX_SEED, PoolSettings, Precision, Tier
 from search_spaces.tune_block import TuneBlock
 
@@ -61,11 +60,6 @@ class RagBlock(Block):
     max_new_tokens: int = Field(default=32, gt=0)
 
 
-def _size(text: str) -> str:
-    parse_size(text)
-    return text
-
-
 def _written_out(groups: Any, info: ValidationInfo) -> Any:
     known = info.context or {}
     return written_out(groups, known.get("groups", {}), known.get("parts", {}))
@@ -109,7 +103,7 @@ class EvaluationBlock(Block):
     primary_groups: tuple[str, ...] | None = None
     keep_embeddings: bool = False
     run_files: bool = False
-    memory_budget: Annotated[str, AfterValidator(_size)] | None = None
+    memory_budget: Bytes | None = None
     tier: Tier | dict[str, Tier] = "full"
     pool: PoolBlock | None = None
 
@@ -180,8 +174,8 @@ Gpus = Annotated[
 class ResourcesBlock(Block):
     """What one trial is given, and how often a trial whose worker died is tried again.
 
-    `gpus`: whole ones, or 1/k of one ('1/3'), which k trials share. `memory`: how much a trial needs, as 8GB or in
-    bytes; so many trials run at once as a node has memory for. `accelerator_type`: the kind of GPU to run on, such as
+    `gpus`: whole ones, or 1/k of one ('1/3'), which k trials share. `memory`: how much a trial needs, such as
+    8GiB; so many trials run at once as a node has memory for. `accelerator_type`: the kind of GPU to run on, such as
     A100, by the names that Ray gives them.
 
     `at_once` caps how many trials and probes run together (default: as many as fit the machine's CPUs and GPUs).
