@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.costs import costs
+from orchestrator.only import parse_only
 from orchestrator.plan import make_plan
 from orchestrator.pool_costs import building, num_searched_at_most
 from orchestrator.resolve import resolve, survey
@@ -51,3 +52,14 @@ def test_a_survey_without_weights_has_no_pools_yet(make_sweep):
     plan = make_plan(survey(sweep.file), None)
     assert plan.pools == ()
     assert [evaluation.spec.tier for evaluation in plan.evaluations] == ["pool"]
+
+
+@pytest.mark.parametrize(("tier", "missing"), [("full", []), ("pool", [f"hf:org/far@{'0' * 40}"])])
+def test_a_part_of_a_sweep_needs_every_encoder_that_contributes_to_its_pools(make_sweep, tier, missing):
+    family = {"name": "far", "retriever": {"source": f"hf:org/far@{'0' * 40}"}, "pooling": "mean"}
+    short = {"max_query_length": 16, "max_document_length": 16}
+    axes = {"family": [{"name": "minilm", "layers": 1} | short, "far"]}
+    sweep = make_sweep(families=[family | short], axes=axes, evaluation={"tier": tier})
+    found = survey(sweep.file)
+    plan = make_plan(found, None, parse_only("family=minilm", found.expansion))
+    assert [lacking.name for lacking in plan.missing.inputs] == missing
