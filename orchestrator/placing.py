@@ -45,11 +45,11 @@ class Work:
     trials: Sequence[str]
     groups: Sequence[str]
     probes: Sequence[str]
-    pools: Sequence[str]
     cluster: Cluster
     resources: ResourcesBlock
     checkpoints: CheckpointsBlock
     placement_timeout_s: float = 0.0
+    pools: Sequence[str] = ()
 
     @property
     def cpus_in_one_process(self) -> int:

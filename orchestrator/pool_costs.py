@@ -1,10 +1,11 @@
 """What pools take: what building them reads, and how large they are at most. Imports no torch."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from orchestrator.plan import Plan
 from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.specs import EvaluationSpec, StartingEncoder, TrialSpec
+from trainers.evaluation.pools import contributors
 
 
 def num_searched_at_most(evaluation: EvaluationSpec, num_documents: int, num_queries: int) -> int:
@@ -30,3 +31,11 @@ def building(plan: Plan) -> Iterator[tuple[TrialSpec, tuple[EvaluationSpec, ...]
         read = tuple(spec.whole for spec in unbuilt if spec.pool and contributor in spec.pool.encoders)
         if read:
             yield trial, read
+
+
+def reading_keys(evaluations: Iterable[EvaluationSpec]) -> tuple[str, ...]:
+    """By what name events tell of each starting encoder that reads the corpora of some pools, as `contributors` has it.
+
+    Its GPU counts in the sweep's budget.
+    """
+    return tuple(f"starting encoder {number}" for number, _ in enumerate(contributors(evaluations), 1))

@@ -55,7 +55,9 @@ class Progress:
     def __call__(self, event: Event) -> None:
         """Take note of an event; where the output is no terminal, print a line for what matters."""
         with self._lock:
-            line = self.lines[event.key]
+            line = self.lines.get(event.key)
+            if line is None:  # a part of a pool's building, which the pool's own line tells of
+                return
             _apply(line, event)
             if self.plain and (text := _plain_line(line, event)):
                 self.console.print(text, highlight=False, markup=False)

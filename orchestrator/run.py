@@ -262,7 +262,7 @@ def _mirrored(plan: Plan, tracking: "Tracking") -> Callable[[Event], None]:
     specs = {t.trial_id: t.spec for t in plan.trials} | {p.probe_id: p.spec for p in plan.probes}
 
     def tell(event: Event) -> None:
-        if event.key not in specs:  # pools are no runs
+        if event.key not in specs:  # pools, and what builds them, are no runs
             return
         match event:
             case Started(key=key):

