@@ -11,6 +11,7 @@ from search_spaces.specs import EvaluationSpec, PoolSettings
 
 SWEEP_FILE = "sweep.yaml"
 SWEEP_RECORD = "sweep.json"
+POOLS = "pools"
 LAST_EMBEDDINGS = "queries"
 SWEEP_LOCK = "sweep"  # who holds it runs the sweep: the driver, or one trial alone, never both
 
@@ -197,7 +198,7 @@ def embeddings_prefix(encoding_id: str) -> str:
 
 
 def unfinished_prefix(checkpoint_hash: str) -> str:
-    """The folder of what is left of evaluations that were interrupted; it goes when they are done."""
+    """The folder of what is left of interrupted evaluations, or of building POOLS; it goes when they are done."""
     return f"unfinished/{checkpoint_hash}"
 
 

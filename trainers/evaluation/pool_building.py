@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from results.layout import PoolRecord, pool_part_rows, pool_record, pool_rows, to_bytes, unfinished_prefix
+from results.layout import POOLS, PoolRecord, pool_part_rows, pool_record, pool_rows, to_bytes, unfinished_prefix
 from results.rows import read_rows, write_rows
 from results.store import Store
 from search_spaces.catalogue.similarities import SIMILARITIES
@@ -181,7 +181,7 @@ def _snapshot_key(group: Sequence[_Asked], encoder: StartingEncoder) -> str:
     """It names all that a snapshot depends on."""
     ids = [pool_part_id(asked.evaluation, encoder) for asked in group]
     digest = hashlib.sha256(" ".join([*ids, str(BLOCK_DOCUMENTS)]).encode()).hexdigest()[:16]
-    return f"{unfinished_prefix('pools')}/{digest}.npz"
+    return f"{unfinished_prefix(POOLS)}/{digest}.npz"
 
 
 def _of_encoder(asked: _Asked, encoder: StartingEncoder, found: Evaluated) -> Reasons:
