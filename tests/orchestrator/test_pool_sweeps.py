@@ -195,7 +195,7 @@ def test_a_run_that_is_killed_while_pools_are_built_goes_on(make_sweep):
         assert all(read_rows(ours, key, schema) == read_rows(theirs, key, schema) for key in keys)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_trial_alone_builds_the_pools_that_it_lacks(make_sweep):
     sweep = make_sweep(evaluation={"tier": "pool", "pool": POOL})
     assert sweep.run().returncode == 0
