@@ -112,7 +112,7 @@ def test_a_sweep_on_pools_builds_them_once_and_is_extended_by_a_family(make_swee
 
     def with_its_own(store):
         """A pool of the same identity, with one document less: rows on it are not those on the other."""
-        rows = read_rows(open_store(str(sweep.folder)), pool_rows(key), "pools").slice(1)
+        rows = read_rows(open_store(str(sweep.folder)), pool_rows(key), "pools").slice(1).to_pylist()
         write_rows(store, pool_rows(key), "pools", rows, provenance_json="{}")
 
     own = make_sweep("own", evaluation={"tier": "pool", "pool": POOL})
