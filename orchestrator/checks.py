@@ -8,7 +8,7 @@ from orchestrator.machine import available_cpus
 from results.best import cell_name
 from search_spaces.problems import Problem
 from search_spaces.schema import EvaluationBlock, ProbeBlock, ResourcesBlock, SweepFile
-from search_spaces.sizes import parse_size, size_text
+from search_spaces.sizes import size_text
 from search_spaces.specs import DataSpec, EncoderSpec, TrialSpec, ValidationSpec
 from trainers import data_sets
 from trainers.evaluation.run_files import unwritable_id
@@ -110,14 +110,15 @@ def budget_problems(
     evaluation: EvaluationBlock, encoders: Mapping[EncoderSpec, Limits], num_searches: int, where: str
 ) -> Iterator[Problem]:
     """A memory budget in which an encoder's embeddings cannot be searched, should all data sets share one pass."""
-    if evaluation.memory_budget is None or not num_searches:
+    budget = evaluation.memory_budget
+    if budget is None or not num_searches:
         return
     for encoder, found in encoders.items():
         if found.hidden_size is None:
             continue
-        if parse_size(evaluation.memory_budget) < (least := least_budget(num_searches, found.hidden_size)):
+        if budget < (least := least_budget(num_searches, found.hidden_size)):
             of = f"embeddings of family '{encoder.family}' have {found.hidden_size} dimensions"
-            message = f"{evaluation.memory_budget}, but {of}, and a search needs at least {size_text(least)}"
+            message = f"{size_text(budget)}, but {of}, and a search needs at least {size_text(least)}"
             yield Problem(where=where, key="evaluation.memory_budget", message=message)
 
 

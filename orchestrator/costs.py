@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.plan import Plan
+from orchestrator.pool_costs import building, num_searched_at_most
 from orchestrator.speeds import FORWARD, TRAINING, Speed, Speeds, speeds
 from orchestrator.text_lengths import documents_of, queries_of
 from results.layout import trial_rows
@@ -139,16 +140,17 @@ class _Sum:
             self.unknown.setdefault(
                 f"how many documents '{evaluation.data.name}' has is not known: no evaluation of it"
             )
-        tokens = documents.tokens + queries.tokens
-        self.at_most |= documents.at_most
+        num_searched = num_searched_at_most(evaluation, documents.num_texts or 0, queries.num_texts or 0)
+        tokens = num_searched * documents.mean_tokens + queries.tokens
+        self.at_most |= documents.at_most or evaluation.tier == "pool"
         self.evaluation_tokens += round(training.times * tokens)
-        self.storage_bytes += training.times * _NORM_BYTES * (documents.num_texts or 0)
+        self.storage_bytes += training.times * _NORM_BYTES * num_searched
         if evaluation.rag:
             self.unknown.setdefault("answers of the reader are in none of these numbers")
         if size is None:
             return
         if evaluation.keep_embeddings:
-            self.storage_bytes += training.times * 2 * size.hidden_size * (documents.num_texts or 0)
+            self.storage_bytes += training.times * 2 * size.hidden_size * num_searched
         speed = self.found.flops(training.spec, evaluation.precision)
         each = speed.value / training.spec.execution.num_devices  # an evaluation takes one device
         flops = FORWARD * size.parameters_in_layers(encoder.layers) * tokens
@@ -193,6 +195,8 @@ def _trainings(plan: Plan) -> Iterator[_Training]:
         )
     for spec in filter(plan.only.takes, plan.unidentified.trials):
         yield _Training(spec=spec, times=1, evaluations=evaluations, is_trained=False)
+    for contributor, corpora in building(plan):
+        yield _Training(spec=contributor, times=1, evaluations=corpora, is_trained=True)
     for cell in plan.studies_left:
         # Samples are validated as they train, and evaluated on nothing else.
         yield _Training(spec=cell.tuning, times=cell.tune.num_samples, evaluations=(), is_trained=False)
@@ -228,9 +232,9 @@ def _size(weights: WeightsSpec) -> ModelSize | None:
 
 
 def _passes(evaluations: Iterable[EvaluationSpec]) -> Iterator[EvaluationSpec]:
-    """The evaluations, one for each corpus: what several data sets share is encoded once."""
+    """The evaluations, one for each corpus: what several data sets, or a pool, share is encoded once."""
     corpora: dict[tuple[Any, ...], EvaluationSpec] = {}
-    for evaluation in evaluations:
+    for evaluation in sorted(evaluations, key=lambda e: e.tier == "pool"):
         entry = evaluation.data.entry
         corpora.setdefault((entry.corpus_source or entry.source, entry.config, entry.cut, entry.reader), evaluation)
     yield from corpora.values()

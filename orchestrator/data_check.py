@@ -74,6 +74,6 @@ def checked(entry: DataSet, *, with_figures: bool = False) -> Checked:
 
 
 def _compared(entry: DataSet) -> "list[ComparedFigure]":
-    from trainers.evaluation.published_figures import compared_figures  # here: it imports scipy and ir_measures
+    from trainers.evaluation.published_figures import compared_figures  # here: it imports torch and ir_measures
 
     return list(compared_figures(entry))

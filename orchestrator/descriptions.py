@@ -40,6 +40,13 @@ def _encoder(spec: TrialSpec | ProbeSpec) -> str:
 
 
 def _score_lines(scores: Mapping[PlannedEvaluation, float]) -> Sequence[str]:
+    on_pools = {evaluation: score for evaluation, score in scores.items() if evaluation.tier == "pool"}
+    over_corpora = {evaluation: score for evaluation, score in scores.items() if evaluation.tier != "pool"}
+    note = ["", "On pools, parts of each corpus that hold all judged documents:"] if on_pools else []
+    return [*_score_table(over_corpora), *note, *_score_table(on_pools)]
+
+
+def _score_table(scores: Mapping[PlannedEvaluation, float]) -> Sequence[str]:
     if not scores:
         return []
     lines = ["", "| data set | group | measure | score |", "| :--- | :--- | :--- | ---: |"]

@@ -9,12 +9,12 @@ from pydantic import ValidationError
 
 from orchestrator.findings import Finding
 from results import layout
-from results.layout import Status
+from results.layout import PoolRecord, Status
 from results.rows import read_rows
 from results.schemas import SchemaError
 from results.store import Store
-from search_spaces.identity import probe_id, trial_id
-from search_spaces.specs import ProbeSpec, TrialSpec, from_json
+from search_spaces.identity import pool_id, probe_id, trial_id
+from search_spaces.specs import EvaluationSpec, ProbeSpec, TrialSpec, from_json
 
 _ROWS: Mapping[re.Pattern[str], str] = {
     re.compile(pattern): schema
@@ -27,9 +27,18 @@ _ROWS: Mapping[re.Pattern[str], str] = {
         r"answers/[^/]+/qa\.parquet": "qa",
         r"probes/[^/]+/probes\.parquet": "probes",
         r"trials/[^/]+/trial\.parquet": "trials",
+        r"(pools|pool_parts)/[^/]+/documents\.parquet": "pools",
     }.items()
 }
 _AGAIN = "is deleted, and made again by the next run"
+_POOL_AGAIN = "the pool is deleted, and made again by the next run that evaluates on it"
+
+
+_IDENTITY_OF: Mapping[str, Callable[[bytes], str]] = {
+    "trials": lambda data: trial_id(from_json(TrialSpec, data)),
+    "probes": lambda data: probe_id(from_json(ProbeSpec, data)),
+    "pools": lambda data: pool_id(from_json(EvaluationSpec, data)),
+}
 
 
 def row_findings(store: Store, keys: list[str]) -> Iterator[Finding]:
@@ -37,7 +46,7 @@ def row_findings(store: Store, keys: list[str]) -> Iterator[Finding]:
     for key in keys:
         schema = next((name for pattern, name in _ROWS.items() if pattern.fullmatch(key)), None)
         if schema and (fault := row_fault(store, key, schema)):
-            yield Finding(severity="broken", where=key, what=fault, remedy=_AGAIN, cure=_deletion(store, key))
+            yield _broken(store, key, fault)
 
 
 def row_fault(store: Store, key: str, schema: str) -> str | None:
@@ -59,14 +68,21 @@ def record_findings(store: Store, keys: list[str]) -> Iterator[Finding]:
                 read(store.read(key))
             except (ValueError, ValidationError, TypeError, KeyError) as error:
                 fault = f"damaged: {' '.join(str(error).split())[:200]}"
-                yield Finding(severity="broken", where=key, what=fault, remedy=_AGAIN, cure=_deletion(store, key))
+                yield _broken(store, key, fault)
+
+
+def _broken(store: Store, key: str, fault: str) -> Finding:
+    remedy = _POOL_AGAIN if key.startswith("pools/") else _AGAIN
+    return Finding(severity="broken", where=key, what=fault, remedy=remedy, cure=_deletion(store, key))
 
 
 def _reader_of(key: str) -> Callable[[bytes], Any] | None:
     folder, _, name = key.rpartition("/")
     kind, _, identity = folder.partition("/")
-    if kind not in ("trials", "probes") or "/" in identity:
+    if kind not in ("trials", "probes", "pools") or "/" in identity:
         return None
+    if name == "pool.json":
+        return lambda data: layout.from_bytes(PoolRecord, data)
     if name == "status.json":
         return lambda data: layout.from_bytes(Status, data)
     if name == "evaluations.json":
@@ -77,14 +93,14 @@ def _reader_of(key: str) -> Callable[[bytes], Any] | None:
 
 
 def _check_identity(kind: str, identity: str, data: bytes) -> None:
-    found = trial_id(from_json(TrialSpec, data)) if kind == "trials" else probe_id(from_json(ProbeSpec, data))
+    found = _IDENTITY_OF[kind](data)
     if found != identity:
         raise ValueError(f"this is the spec of {found}, or of another version of this program")
 
 
 def _deletion(store: Store, key: str) -> Callable[[], None]:
-    """The rows go; of kept embeddings all parts, which count as kept when the last is there; of a training all."""
-    parts = re.fullmatch(r"(encodings/[^/]+/embeddings)/.+", key)
+    """The rows go; of a pool or training all; of kept embeddings all parts: the last says that they are kept."""
+    parts = re.fullmatch(r"(encodings/[^/]+/embeddings|pools/[^/]+)/.+", key)
     whole = re.fullmatch(r"trials/([^/]+)/(trial|history)\.parquet", key)
     if whole:
         return lambda: forget_training(store, whole[1])

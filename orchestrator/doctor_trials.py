@@ -107,14 +107,18 @@ def leftover_findings(
 
 
 def _needless(keys: Iterable[str], store: Store, trained: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    keys = list(keys)
     going_on = {row["checkpoint_hash"] for row in trained.values() if _lacking(store, row)}
+    pools = {key.split("/")[1] for key in keys if key.startswith("pools/")}
+    if any(layout.pool_rows(pool) not in keys for pool in pools):
+        going_on.add(layout.POOLS)
     found = set()
     for key in keys:
         parts = key.split("/")
         if parts[0] == "trials" and len(parts) > 3 and parts[2] in ("steps", "best") and parts[1] in trained:
             found.add(("/".join(parts[:3]), "training checkpoints of a trained trial"))
         if parts[0] == "unfinished" and len(parts) > 2 and parts[1] not in going_on:
-            found.add(("/".join(parts[:2]), "an interrupted evaluation that nothing goes on with"))
+            found.add(("/".join(parts[:2]), "an interrupted evaluation or pool that nothing goes on with"))
     yield from found
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from orchestrator.descriptions import MAX_DESCRIPTION
+from orchestrator.mirror import of_tier
 from orchestrator.show import collected_rows
 from results.collect import Collected
 from results.headline import headline
@@ -73,10 +74,19 @@ def _description(collected: Collected, tables: Mapping[str, Table], texts: Mappi
     whole = f"Whole tables: artifacts {listed}. {', '.join(parts)}."
     if "gains" in tables:
         rows, primary = tables["gains"].rows, record.primary_groups
+        if _is_of_pools(rows):
+            whole = (
+                f"Scores on pools, parts of each corpus: `tables/gains.md` says how far they are to be trusted. {whole}"
+            )
         return headline(rows, baseline="cosine", primary_groups=primary, limit=MAX_DESCRIPTION, whole=whole)
     first = next(iter(tables), None)
     lines = texts[f"tables/{first}.md"].decode().rstrip().splitlines() if first else []
     return fitted(lines, [whole], MAX_DESCRIPTION)
+
+
+def _is_of_pools(gains: pl.DataFrame) -> bool:
+    """Whether a table of gains is of the evaluation tier 'pool': no table is of two."""
+    return "pool" in gains["tier"]
 
 
 def _counted(number: int, noun: str) -> str:
@@ -89,7 +99,7 @@ def _plots(collected: Collected, gains: Table | None) -> Iterator[tuple[str, byt
     if gains is not None:
         rows = gains.rows.filter((pl.col("kind") == "train") & pl.col("gain").is_not_null())
         for (group,), of_group in rows.group_by(["group"], maintain_order=True):
-            figure = plots.gain_dots(of_group, f"Gains on {group}")
+            figure = plots.gain_dots(of_group, f"Gains on {group}{' (pools)' if _is_of_pools(of_group) else ''}")
             yield f"plots/gains_{group}.svg", plots.svg(figure)
     trained = collected.trials.filter((pl.col("kind") == "train") & pl.col("similarity").is_not_null())
     for _, trials in list(trained.group_by(_MODEL, maintain_order=True))[:_MAX_FIGURES]:
@@ -139,6 +149,10 @@ def _headline_gains(rows: pl.DataFrame) -> dict[str, float]:
 
 
 def _gain_place(row: Mapping[str, Any], several_scales: bool) -> str:
-    """'GROUP/MODEL/REGIME/SIMILARITY', with the scale as 'matched_20' where there are several."""
+    """'GROUP/MODEL/REGIME/SIMILARITY', with the scale as 'matched_20' where there are several, GROUP.pool on pools."""
     scale = "/" + re.sub(r"[()]", "_", row["scale"]).rstrip("_") if several_scales else ""
-    return f"{row['group']}/{row['model']}/{row['init_regime']}{scale}/{row['similarity']}".replace(" ", "_")
+    return (
+        f"{of_tier(row['group'], row['tier'])}/{row['model']}/{row['init_regime']}{scale}/{row['similarity']}".replace(
+            " ", "_"
+        )
+    )

@@ -112,6 +112,11 @@ def metric_name(measure: str, what: str) -> str:
     return re.sub(r"[^\w/.\- ]", "_", f"{measure}/{what}")
 
 
+def of_tier(what: str, tier: str | None) -> str:
+    """What is scored, with its tier where that is a pool: charts must not mix those with scores over whole corpora."""
+    return f"{what}.pool" if tier == "pool" else what
+
+
 class Mirror:
     """Reads a sweep folder for its mirror: of each checkpoint, the rows that the sweep asks for."""
 
@@ -263,8 +268,9 @@ class Mirror:
         for rows in asked:
             table = _table("qa", files[rows.key])
             if rows.score_similarity == similarity and table.num_rows:
+                data_set = of_tier(rows.evaluation.data.name, rows.evaluation.tier)
                 for name, column in (("EM", "exact_match"), ("F1", "f1")):
-                    means[metric_name(name, rows.evaluation.data.name)] = float(pc.mean(table.column(column)).as_py())
+                    means[metric_name(name, data_set)] = float(pc.mean(table.column(column)).as_py())
         return means
 
 
@@ -311,12 +317,13 @@ def _headline(
 
 
 def _group_means(scores: Mapping[PlannedEvaluation, float], planned: Sequence[PlannedEvaluation]) -> dict[str, float]:
-    """Unweighted means of the groups that have all their scores, and all in one measure: no other has a meaning."""
+    """Unweighted means of the groups that have all their scores, in one measure and tier: no other has a meaning."""
     means = {}
     for group in sorted({group for evaluation in planned for group in evaluation.groups}):
         members = [evaluation for evaluation in planned if group in evaluation.groups]
-        if all(member in scores for member in members) and len({member.main_measure for member in members}) == 1:
-            name = metric_name(members[0].main_measure, f"group.{group}")
+        kinds = {(member.main_measure, member.tier) for member in members}
+        if all(member in scores for member in members) and len(kinds) == 1:
+            name = metric_name(members[0].main_measure, of_tier(f"group.{group}", members[0].tier))
             means[name] = fmean(_of_wholes({member: scores[member] for member in members}).values())
     return means
 
@@ -338,9 +345,10 @@ def _of_wholes(scores: Mapping[PlannedEvaluation, float]) -> dict[PlannedEvaluat
 
 
 def _evaluation_name(evaluation: PlannedEvaluation, among: Sequence[PlannedEvaluation]) -> str:
-    """The data set's name, with split and tier only where the sweep evaluates it more than once."""
+    """The data set's name, with split and tier only where the sweep evaluates it more than once, or on a pool."""
     times = len({(other.split, other.tier) for other in among if other.whole == evaluation.whole})
-    return evaluation.whole if times == 1 else f"{evaluation.whole}.{evaluation.split}.{evaluation.tier}"
+    is_plain = times == 1 and evaluation.tier == "full"
+    return evaluation.whole if is_plain else f"{evaluation.whole}.{evaluation.split}.{evaluation.tier}"
 
 
 def _probe_metric(row: Mapping[str, Any]) -> str:

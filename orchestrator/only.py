@@ -61,7 +61,7 @@ def parse_only(text: str | None, expansion: Expansion) -> Only:
 
 
 def needed_by(only: Only, expansion: Expansion) -> Needed:
-    """What the part reads; every checkpoint is evaluated on all data sets."""
+    """What the part reads; every checkpoint is evaluated on all data sets, and all encoders contribute to a pool."""
     studies = [cell for cell in expansion.tuned if only.takes_study(cell)]
     samples = [cell.tuning for cell in studies]
     trials = [*samples, *filter(only.takes, (*expansion.trials, *(t for cell in studies for t in cell.reporting)))]
@@ -69,7 +69,9 @@ def needed_by(only: Only, expansion: Expansion) -> Needed:
     training = [*(t.training_data for t in trials), *(p.training_data for p in probes)]
     validated = [t.validation.data for t in trials if t.validation]
     evaluated = [evaluation.spec.data for evaluation in expansion.evaluations]
-    encoders = [*(t.encoder for t in trials), *(p.encoder for p in probes)]
+    pools = [evaluation.spec.pool for evaluation in expansion.evaluations if evaluation.spec.pool]
+    contributing = [contributor.encoder for pool in pools for contributor in pool.encoders]
+    encoders = [*(t.encoder for t in trials), *(p.encoder for p in probes), *contributing]
     return Needed(
         weights=frozenset(encoder.weights.source for encoder in encoders),
         data=frozenset(data.name for data in (*training, *validated, *evaluated) if data),

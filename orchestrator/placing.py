@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ray import tune
@@ -17,6 +18,7 @@ from orchestrator.events import Listener
 from orchestrator.interrupt import Interrupt
 from orchestrator.node_check import node_problem, versions
 from orchestrator.patience import Patience
+from orchestrator.pools import build_pools
 from orchestrator.requests import Request, groups_at_once, request_of
 from orchestrator.retries import Retries
 from orchestrator.stopping import Closing, Stop
@@ -32,7 +34,7 @@ _PENDING_HERE = 2  # for each CPU: Ray looks at all of them again and again, and
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What is to be placed: keys of trials and probes whose specs lie in the store, and what each is given.
+    """What is to be placed: keys of trials, probes and pools whose specs lie in the store, and what each is given.
 
     `groups` are the trials to be trained on several devices, a process on each; `trials` all others.
     `placement_timeout_s`: how long work may wait that fits no node of the cluster.
@@ -47,6 +49,7 @@ class Work:
     resources: ResourcesBlock
     checkpoints: CheckpointsBlock
     placement_timeout_s: float = 0.0
+    pools: Sequence[str] = ()
 
     @property
     def cpus_in_one_process(self) -> int:
@@ -95,7 +98,8 @@ def _own_the_run(cluster: Cluster) -> None:
 def place(work: Work, driver: Driver) -> str | None:
     """Run all probes and trials, several at once, and return when each has ended or the run was interrupted.
 
-    Returns why the sweep was ended before all had run, in one line; None where it was not, or was interrupted.
+    Pools that trials are evaluated on are built before the first trial. Returns why the sweep was ended before all had
+    run, in one line; None where it was not, or was interrupted.
 
     Raises:
         InputError: the cluster cannot be joined, or its nodes cannot run trials.
@@ -108,7 +112,7 @@ def place(work: Work, driver: Driver) -> str | None:
             probes = _probes(work, driver)
             if work.resources.at_once and work.cluster.address is not None:
                 probes.wait(driver.interrupt)  # both together would be more than `at_once`
-            ended_early = _run_trials(work, driver)
+            ended_early = build_pools(work, driver, partial(_patience, work, driver)) or _run_trials(work, driver)
             probes.wait(driver.interrupt)
     return ended_early
 

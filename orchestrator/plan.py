@@ -6,6 +6,7 @@ from typing import Literal, TypeVar
 
 from orchestrator.missing_inputs import MissingInputs
 from orchestrator.only import Only, needed_by
+from orchestrator.pool_notes import pool_notes
 from orchestrator.resolve import Resolved
 from orchestrator.tracking_place import absolute_uri
 from results.layout import (
@@ -14,6 +15,7 @@ from results.layout import (
     PlannedTrial,
     SweepRecord,
     from_bytes,
+    pool_rows,
     probe_rows,
     status_key,
     trial_prefix,
@@ -25,7 +27,7 @@ from results.room import Room
 from results.rows import read_rows
 from results.store import Readable, Store
 from search_spaces.expand import IN_DOMAIN, GroupedEvaluation
-from search_spaces.identity import UnstableIdentityError, probe_id, study_id, trial_id
+from search_spaces.identity import UnstableIdentityError, pool_id, probe_id, study_id, trial_id
 from search_spaces.schema import CheckpointsBlock, SweepFile
 from search_spaces.scoring import trained_similarity
 from search_spaces.specs import EvaluationSpec, ProbeSpec, TrialSpec, evaluation_for
@@ -79,6 +81,20 @@ class Unidentified:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PoolPlan:
+    """A pool and whether it is built."""
+
+    spec: EvaluationSpec
+    pool_id: str
+    built: bool
+
+    @property
+    def title(self) -> str:
+        """A short name for people."""
+        return f"pool of {self.spec.data.name}/{self.spec.data.split}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """A resolved sweep: identities made, what is done and what is left.
 
@@ -92,6 +108,7 @@ class Plan:
     evaluations: tuple[GroupedEvaluation, ...]
     left_out: tuple[LeftOut, ...]
     primary_groups: tuple[str, ...]
+    pools: tuple[PoolPlan, ...] = ()
     notices: tuple[str, ...] = ()
     studies: tuple[StudyPlan, ...] = ()
     only: Only = field(default_factory=Only)
@@ -127,6 +144,7 @@ def make_plan(resolved: Resolved, store: Store | None, only: Only | None = None)
     trials, nameless_trials = _identified(expansion.trials, trial_id)
     probes, nameless_probes = _identified(expansion.probes, probe_id)
     studies, nameless_studies = _identified(expansion.tuned, study_id)
+    pools, _ = _identified([e.spec for e in expansion.evaluations if e.spec.pool], pool_id)
     return Plan(
         sweep=resolved.sweep,
         where=resolved.where,
@@ -138,7 +156,11 @@ def make_plan(resolved: Resolved, store: Store | None, only: Only | None = None)
         evaluations=expansion.evaluations,
         left_out=tuple(LeftOut(title=cell.title, reason=cell.reason) for cell in expansion.left_out),
         primary_groups=expansion.primary_groups,
-        notices=resolved.notices,
+        pools=tuple(
+            PoolPlan(spec=spec, pool_id=key, built=there is not None and there.exists(pool_rows(key)))
+            for key, spec in pools.items()
+        ),
+        notices=(*resolved.notices, *pool_notes(pools.values(), store)),
         studies=tuple(StudyPlan(cell=cell, study_id=key) for key, cell in studies.items()),
         only=only or Only(),
         missing=resolved.missing.of(needed_by(only or Only(), expansion)),
@@ -198,6 +220,7 @@ def _planned_evaluation(evaluation: GroupedEvaluation) -> PlannedEvaluation:
         relevance_threshold=spec.data.entry.relevance_threshold,
         groups=evaluation.groups,
         in_domain=IN_DOMAIN in evaluation.groups,
+        pool_id=pool_id(spec) if spec.pool else None,
         reader=spec.rag.reader.name if spec.rag else None,
         num_passages=spec.rag.num_passages if spec.rag else None,
         part_of=spec.data.entry.part_of,
@@ -215,12 +238,19 @@ def _trial_plan(
     similarity = trained_similarity(spec.similarity, row["gamma_q"], row["gamma_d"])
 
     def is_left(evaluation: EvaluationSpec) -> bool:
-        # Of data that is not here no evaluation can be found.
-        is_unknown = evaluation.data.content_hash is None
-        return is_unknown or bool(missing_evaluations(row["checkpoint_hash"], similarity, evaluation, store))
+        return not _is_known(evaluation) or bool(
+            missing_evaluations(row["checkpoint_hash"], similarity, evaluation, store)
+        )
 
     left = tuple(evaluation for evaluation in asked if is_left(evaluation))
     return TrialPlan(spec=spec, trial_id=key, state="to evaluate" if left else "finished", evaluations_left=left)
+
+
+def _is_known(evaluation: EvaluationSpec) -> bool:
+    """Whether its rows can be looked up: those on data, or on a pool of an encoder, that is not here cannot."""
+    contributing = evaluation.pool.encoders if evaluation.pool else ()
+    weights = (contributor.encoder.weights.content_hash for contributor in contributing)
+    return evaluation.data.content_hash is not None and None not in weights
 
 
 def _untrained_state(key: str, store: Readable) -> TrialState:

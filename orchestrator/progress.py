@@ -55,7 +55,9 @@ class Progress:
     def __call__(self, event: Event) -> None:
         """Take note of an event; where the output is no terminal, print a line for what matters."""
         with self._lock:
-            line = self.lines[event.key]
+            line = self.lines.get(event.key)
+            if line is None:  # a part of a pool's building, which the pool's own line tells of
+                return
             _apply(line, event)
             if self.plain and (text := _plain_line(line, event)):
                 self.console.print(text, highlight=False, markup=False)
@@ -69,6 +71,9 @@ class Progress:
 def progress_of(plan: Plan, console: Console) -> Progress:
     """A progress view over all that the plan has left to do, and what is done already."""
     lines = {}
+    for pool in plan.pools:
+        state = "finished" if pool.built else "waiting"
+        lines[pool.pool_id] = _Line(title=pool.title, steps=0, global_batch=0, state=state)
     for probe in filter(lambda p: plan.only.takes(p.spec), plan.probes):
         state = "finished" if probe.finished else "waiting"
         lines[probe.probe_id] = _Line(title=probe.spec.title, steps=0, global_batch=0, state=state)

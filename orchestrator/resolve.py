@@ -33,7 +33,7 @@ from search_spaces.load import load_sweep
 from search_spaces.problems import InputError, Problem
 from search_spaces.schema import SweepFile
 from search_spaces.sizes import parse_size
-from search_spaces.specs import DataSpec, EncoderSpec, TrialSpec, with_data_hash
+from search_spaces.specs import DataSpec, EncoderSpec, PoolSpec, TrialSpec, with_data_hash
 from trainers import data_sets, weights
 from trainers.hub import nothing_fetched
 from trainers.training.pairs import pair_counts
@@ -158,10 +158,10 @@ def _with_budget(sweep: SweepFile, memory_budget: str | None) -> SweepFile:
     if memory_budget is None:
         return sweep
     try:
-        parse_size(memory_budget)
+        num_bytes = parse_size(memory_budget)
     except ValueError as error:
         raise InputError([Problem(where="--memory-budget", key="", message=str(error))]) from error
-    evaluation = sweep.evaluation.model_copy(update={"memory_budget": memory_budget})
+    evaluation = sweep.evaluation.model_copy(update={"memory_budget": num_bytes})
     return sweep.model_copy(update={"evaluation": evaluation})
 
 
@@ -224,8 +224,17 @@ def _filled(
             replace(p, encoder=encoders.get(p.encoder, p.encoder), training_data=of(p.training_data))
             for p in expansion.probes
         ),
-        evaluations=tuple(replace(e, spec=replace(e.spec, data=of(e.spec.data))) for e in expansion.evaluations),
+        evaluations=tuple(
+            replace(e, spec=replace(e.spec, data=of(e.spec.data), pool=_with_hashes(e.spec.pool, encoders)))
+            for e in expansion.evaluations
+        ),
     )
+
+
+def _with_hashes(pool: PoolSpec | None, encoders: Mapping[EncoderSpec, EncoderSpec]) -> PoolSpec | None:
+    if pool is None:
+        return None
+    return replace(pool, encoders=tuple(replace(e, encoder=encoders.get(e.encoder, e.encoder)) for e in pool.encoders))
 
 
 def _each(resolve_one: Callable[[Key], Value], keys: Iterable[Key], problems: list[Problem]) -> dict[Key, Value]:

@@ -5,17 +5,17 @@ Markers go last: a copy that is killed leaves what the next run goes on from.
 """
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from orchestrator.plan import Plan
+from orchestrator.plan import Plan, PoolPlan
 from results import layout
 from results.layout import Status
 from results.rows import read_rows
 from results.schemas import SchemaError
 from results.store import Lock, Store, open_existing_store
-from search_spaces.identity import answers_id, encoding_id, evaluation_id
+from search_spaces.identity import answers_id, encoding_id, evaluation_id, pool_id, pool_part_id
 from search_spaces.problems import InputError, Problem
 from search_spaces.scoring import score_similarities, trained_similarity
 from search_spaces.specs import EvaluationSpec, SimilaritySpec, TrialSpec, evaluation_for
@@ -30,10 +30,16 @@ class Reused:
     num_trials: int = 0
     num_probes: int = 0
     num_evaluations: int = 0
+    num_pools: int = 0
     notices: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        counts = {"trial": self.num_trials, "probe": self.num_probes, "evaluation": self.num_evaluations}
+        counts = {
+            "pool": self.num_pools,
+            "trial": self.num_trials,
+            "probe": self.num_probes,
+            "evaluation": self.num_evaluations,
+        }
         parts = [f"{number} {what}{'s' * (number != 1)}" for what, number in counts.items() if number]
         return f"taken over from {self.uri}: {', '.join(parts) or 'nothing'}"
 
@@ -62,12 +68,19 @@ def reuse_finished(plan: Plan, store: Store, sources: Sequence[Store], lock: Loc
 
 def _reuse(plan: Plan, store: Store, source: Store, lock: Lock) -> Reused:
     notices, num_trials, num_evaluations = [], 0, 0
+    lacking = [pool for pool in plan.pools if not store.exists(layout.pool_rows(pool.pool_id))]
+    shared = set()
+    for pool in plan.pools:
+        try:
+            shared |= {pool.pool_id} if _take_pool(pool, store, source, lock) else set()
+        except (SchemaError, KeyError) as error:
+            notices.append(f"{source.uri}: {pool.title} is not taken over: {error}")
     for trial in plan.trials:
         if trial.state == "finished":
             continue
         try:
             num_trials += _take_trial(trial.trial_id, store, source, lock)
-            num_evaluations += _take_evaluations(trial.spec, trial.trial_id, plan, store, source, lock)
+            num_evaluations += _take_evaluations(trial.spec, trial.trial_id, plan, shared, store, source, lock)
         except (ChangedCheckpointError, SchemaError, KeyError) as error:
             notices.append(f"{source.uri}: {trial.spec.title} is not taken over: {error}")
     num_probes = 0
@@ -86,8 +99,30 @@ def _reuse(plan: Plan, store: Store, source: Store, lock: Lock) -> Reused:
         num_trials=num_trials,
         num_probes=num_probes,
         num_evaluations=num_evaluations,
+        num_pools=sum(pool.pool_id in shared for pool in lacking),
         notices=tuple(notices),
     )
+
+
+def _take_pool(pool: PoolPlan, store: Store, source: Store, lock: Lock) -> bool:
+    """A pool, or what starting encoders gave to one that is not built; whether both folders now have the same.
+
+    Pools of one identity that were built on different devices may differ where scores differ by rounding: rows on
+    another pool than the own are not taken over.
+    """
+    rows = layout.pool_rows(pool.pool_id)
+    if source.exists(rows) and not store.exists(rows):
+        lock.verify()
+        store.write(layout.pool_record(pool.pool_id), source.read(layout.pool_record(pool.pool_id)))
+        _copy_rows(rows, "pools", store, source, lock)
+    if not store.exists(rows):
+        encoders = pool.spec.pool.encoders if pool.spec.pool else ()
+        for part in (layout.pool_part_rows(pool_part_id(pool.spec, encoder)) for encoder in encoders):
+            if source.exists(part) and not store.exists(part):
+                _copy_rows(part, "pools", store, source, lock)
+    if not (store.exists(rows) and source.exists(rows)):
+        return False
+    return bool(read_rows(store, rows, "pools").equals(read_rows(source, rows, "pools")))
 
 
 def _take_trial(key: str, store: Store, source: Store, lock: Lock) -> bool:
@@ -132,8 +167,13 @@ def _copy_status(prefix: str, store: Store, source: Store, lock: Lock) -> None:
     store.write(key, layout.to_bytes(replace(status, reason=f"taken over from {source.uri}")))
 
 
-def _take_evaluations(spec: TrialSpec, key: str, plan: Plan, store: Store, source: Store, lock: Lock) -> int:
-    """The rows of its checkpoint that the plan asks for; returns how many evaluations are whole now that were not."""
+def _take_evaluations(
+    spec: TrialSpec, key: str, plan: Plan, pools: Container[str], store: Store, source: Store, lock: Lock
+) -> int:
+    """The rows of its checkpoint that the plan asks for, on pools those on `pools`, which both folders have.
+
+    Returns how many evaluations are whole now that were not.
+    """
     if not store.exists(layout.trial_rows(key)):
         return 0
     [row] = read_rows(store, layout.trial_rows(key), "trials").to_pylist()
@@ -141,7 +181,7 @@ def _take_evaluations(spec: TrialSpec, key: str, plan: Plan, store: Store, sourc
     taken = 0
     for evaluation in (evaluation_for(spec.encoder, e.spec) for e in plan.evaluations):
         before = missing_evaluations(row["checkpoint_hash"], similarity, evaluation, store)
-        if not before:
+        if not before or (evaluation.pool is not None and pool_id(evaluation) not in pools):
             continue
         for rows_key, table in _rows_of(row["checkpoint_hash"], similarity, evaluation, source):
             if source.exists(rows_key) and not store.exists(rows_key):

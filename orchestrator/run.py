@@ -232,6 +232,8 @@ def _write_record(plan: Plan, store: Store, path: Path) -> None:
         evaluations = [evaluation_for(trial.spec.encoder, e.spec) for e in plan.evaluations]
         store.write(layout.spec_key(layout.trial_prefix(trial.trial_id)), to_json(trial.spec).encode())
         store.write(layout.evaluations_key(trial.trial_id), layout.evaluations_to_bytes(evaluations))
+    for pool in plan.pools:
+        store.write(layout.spec_key(layout.pool_prefix(pool.pool_id)), to_json(pool.spec).encode())
     for probe in plan.probes:
         store.write(layout.spec_key(layout.probe_prefix(probe.probe_id)), to_json(probe.spec).encode())
 
@@ -260,6 +262,8 @@ def _mirrored(plan: Plan, tracking: "Tracking") -> Callable[[Event], None]:
     specs = {t.trial_id: t.spec for t in plan.trials} | {p.probe_id: p.spec for p in plan.probes}
 
     def tell(event: Event) -> None:
+        if event.key not in specs:  # pools, and what builds them, are no runs
+            return
         match event:
             case Started(key=key):
                 tracking.start(key, specs[key])

@@ -9,6 +9,7 @@ from orchestrator.events import Listener
 from orchestrator.interrupt import Interrupt
 from orchestrator.machine import available_cpus
 from orchestrator.plan import Plan, TrialPlan
+from orchestrator.pool_costs import reading_keys
 from results import layout
 from results.layout import Status
 from results.room import is_out_of_space
@@ -39,6 +40,7 @@ def spending_of(plan: Plan, store: Store) -> Spending:
     resources = plan.sweep.resources
     gpus = {p.probe_id: resources.gpus for p in plan.probes}
     gpus |= {t.trial_id: resources.gpus * (resources.devices if t.is_trained_together else 1) for t in plan.trials}
+    gpus |= dict.fromkeys(reading_keys(p.spec for p in plan.pools), resources.gpus)
     return Spending(budget_of(plan), before=read_spent(store), gpus=gpus, keep=lambda spent: write_spent(store, spent))
 
 
@@ -68,6 +70,7 @@ def run_left(
         resources=plan.sweep.resources,
         checkpoints=plan.sweep.checkpoints,
         placement_timeout_s=where.placement_timeout_s,
+        pools=[p.pool_id for p in plan.pools if left and not p.built],
     )
 
     def record_failure(key: str, reason: str) -> Status:

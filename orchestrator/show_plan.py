@@ -9,7 +9,7 @@ from rich.table import Table
 
 from orchestrator.costs import Costs
 from orchestrator.data_commands import size
-from orchestrator.plan import Plan
+from orchestrator.plan import Plan, PoolPlan
 from results.cells import cell_of, settings_of
 from results.fairness import fairness_notes
 from search_spaces.specs import TrialSpec
@@ -29,6 +29,7 @@ def plan_as_json(plan: Plan, costs: Costs, uri: str) -> dict[str, Any]:
         "left": num_left,
         "trials": [{"trial_id": key, "title": spec.title, "state": state} for key, spec, state in _trials(plan)],
         "probes": [{"probe_id": key, "title": title, "state": state} for key, title, state in _probes(plan)],
+        "pools": [{"pool_id": p.pool_id, "title": p.title, "state": _pool_state(p)} for p in plan.pools],
         "studies": [
             {"title": cell.title, "num_samples": cell.tune.num_samples, "num_trials": len(cell.reporting)}
             for cell in plan.studies_left
@@ -97,6 +98,8 @@ def _work(plan: Plan) -> Table:
     grid = Table(box=None, pad_edge=False)
     for header in ("identity", "trial", "state"):
         grid.add_column(header)
+    for pool in plan.pools:
+        grid.add_row(pool.pool_id, pool.title, _pool_state(pool))
     for key, title, state in _probes(plan):
         grid.add_row(key or _UNKNOWN_ID, title, state)
     for cell in plan.studies_left:
@@ -105,6 +108,10 @@ def _work(plan: Plan) -> Table:
     for key, spec, state in _trials(plan):
         grid.add_row(key or _UNKNOWN_ID, spec.title, state)
     return grid
+
+
+def _pool_state(pool: PoolPlan) -> str:
+    return "built" if pool.built else "to build"
 
 
 def _remarks(plan: Plan) -> Iterator[str]:

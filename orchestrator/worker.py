@@ -1,7 +1,8 @@
 """What a Ray worker does for one trial or probe: open the store, run it, report to the driver at a bounded rate."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import ray
@@ -14,6 +15,7 @@ from results.layout import (
     Status,
     SweepRecord,
     from_bytes,
+    pool_prefix,
     probe_prefix,
     spec_key,
     status_key,
@@ -21,10 +23,13 @@ from results.layout import (
     trial_prefix,
 )
 from results.locks import verify_token
-from results.store import Store, open_store
+from results.store import LostLockError, Store, open_store
 from results.waiting_store import WaitingStore
-from search_spaces.specs import ProbeSpec, from_json
+from search_spaces.specs import EvaluationSpec, ProbeSpec, from_json
 from trainers.attempts import Attempt
+from trainers.evaluation.pool_building import Building, build_parts, publish
+from trainers.evaluation.pools import contributors
+from trainers.failures import reason_of
 from trainers.fisher.probe import run_probe
 from trainers.provenance import provenance
 from trainers.threads import set_threads
@@ -134,6 +139,36 @@ def record_end(config: Mapping[str, Any], status: Status) -> None:
     store = open_store(config["store_uri"])
     _verifier(store, config["lock_token"])()
     store.write(status_key(trial_prefix(config["trial_id"])), to_bytes(status))
+
+
+def run_placed_pool_parts(store_uri: str, keys: Sequence[str], index: int, lock_token: int) -> Status:
+    """Have one of the starting encoders of these pools, by its number, read the corpora; say how that ended."""
+    store = _with_patience(open_store(store_uri), lambda _: None)
+    evaluations = [from_json(EvaluationSpec, store.read(spec_key(pool_prefix(key)))) for key in keys]
+    encoder = contributors(evaluations)[index]
+    return _ended(lambda building: build_parts(encoder, evaluations, building), store, lock_token)
+
+
+def run_placed_pool(store_uri: str, key: str, lock_token: int) -> Status:
+    """Put a pool together of its parts; say how that ended."""
+    store = _with_patience(open_store(store_uri), lambda _: None)
+    evaluation = from_json(EvaluationSpec, store.read(spec_key(pool_prefix(key))))
+    return _ended(lambda building: publish(evaluation, building), store, lock_token)
+
+
+def _ended(build: Callable[[Building], None], store: Store, lock_token: int) -> Status:
+    started_at = _now()
+    try:
+        build(Building(store=store, verify=_verifier(store, lock_token)))
+    except LostLockError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the boundary where a failure becomes what the driver is told
+        return Status(state="failed", started_at=started_at, finished_at=_now(), reason=reason_of(error))
+    return Status(state="finished", started_at=started_at, finished_at=_now())
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def run_placed_probe(store_uri: str, key: str, lock_token: int) -> Status:

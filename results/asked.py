@@ -7,7 +7,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from results.layout import answer_rows, evaluations_from_bytes, evaluations_key, norm_rows, run_file, scored_rows
+from results.layout import (
+    answer_rows,
+    evaluations_from_bytes,
+    evaluations_key,
+    norm_rows,
+    per_query_rows,
+    run_file,
+    scored_rows,
+)
 from results.store import Store
 from search_spaces.identity import answers_id, encoding_id, evaluation_id
 from search_spaces.scoring import score_similarities, trained_similarity
@@ -41,6 +49,29 @@ def asked_runs(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedRows]:
         for similarity in score_similarities(own, evaluation) if evaluation.keeps_runs else ():
             key = run_file(evaluation_id(trial["checkpoint_hash"], evaluation, similarity))
             yield AskedRows(evaluation=evaluation, score_similarity=similarity.name, key=key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedTwice:
+    """One data set scored with one similarity, on its pool and over its whole corpus; neither rows may be there."""
+
+    evaluation: EvaluationSpec
+    score_similarity: str
+    pool_key: str
+    full_key: str
+
+
+def asked_twice(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedTwice]:
+    """The evaluations of a checkpoint on pools; `trial` is its row of the schema TRIALS."""
+    spec = from_json(TrialSpec, trial["spec_json"])
+    own = trained_similarity(spec.similarity, trial["gamma_q"], trial["gamma_d"])
+    for evaluation in planned_evaluations(store, trial["trial_id"]):
+        for similarity in score_similarities(own, evaluation) if evaluation.tier == "pool" else ():
+            keys = (evaluation_id(trial["checkpoint_hash"], e, similarity) for e in (evaluation, evaluation.whole))
+            pool_key, full_key = map(per_query_rows, keys)
+            yield AskedTwice(
+                evaluation=evaluation, score_similarity=similarity.name, pool_key=pool_key, full_key=full_key
+            )
 
 
 def asked_answers(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedRows]:

@@ -52,8 +52,8 @@ class Collected:
         trials: one row per checkpoint, trained or untrained: the schema TRIALS, and `title`.
         expected: one row per trial, group, data set and score similarity that the sweep must have scored: `trial_id`,
             `title`, the cell, SOFTMAX_COLUMNS, its training settings, `group`, `data_set`, `data_hash`, `split`,
-            `part_of`, `measure` (the main one) and `score_similarity`. Trials without a checkpoint are in it where the
-            folder has their spec.
+            `tier`, `part_of`, `measure` (the main one) and `score_similarity`. Trials without a checkpoint are in it
+            where the folder has their spec.
         expected_sts: the same for data sets of scored pairs, which have no measure per query.
         expected_answers: one row per trial, data set whose questions a reader answers and score similarity: as
             `expected`, with `reader` and `num_passages` in place of `group` and `measure`.
@@ -95,6 +95,7 @@ class Collected:
         rows = _concat(NORMS, (read_rows(self.store, key, "norms") for key in asked if self.store.exists(key)))
         data = _planned_data(self.record).select("data_set", "data_hash", "split").unique()
         trials = self.trials.select("trial_id", "checkpoint_hash")
+        rows = rows.unique(pl.exclude("norm"), keep="first", maintain_order=True)  # of both tiers, once
         return rows.join(data, on=data.columns, how="semi").join(trials, on="checkpoint_hash")
 
 
@@ -209,12 +210,12 @@ def _scored(cells: pl.DataFrame) -> pl.DataFrame:
 
 def _expected_answers(record: SweepRecord, cells: pl.DataFrame) -> pl.DataFrame:
     """What must be answered."""
-    return _scored(cells).join(_planned_questions(record).drop("tier"), how="cross")
+    return _scored(cells).join(_planned_questions(record), how="cross")
 
 
 def _expected(record: SweepRecord, cells: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """What must be scored, on retrieval collections and on scored pairs."""
-    expected = _scored(cells).join(_planned_data(record).drop("tier"), how="cross")
+    expected = _scored(cells).join(_planned_data(record), how="cross")
     of_pairs = pl.col("measure") == SPEARMAN
     return expected.filter(~of_pairs), expected.filter(of_pairs)
 

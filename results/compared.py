@@ -9,7 +9,7 @@ import polars as pl
 
 from results.query_scores import DataKey, QueryScores
 from results.scores import refuse_mixed_measures
-from results.selection import scale_name
+from results.selection import refuse_mixed_tiers, scale_name
 from results.statistics.estimate import Floats
 from results.statistics.groups import DataSetScores, GroupScores
 from search_spaces.catalogue.similarities import SIMILARITIES
@@ -90,9 +90,11 @@ def compared(scores: Mapping[DataKey, QueryScores], expected: pl.DataFrame, *, r
 
     Raises:
         MixedMeasuresError: a group whose data sets have different main measures.
+        SelectionError: some of the scores are on pools, and others over whole corpora.
     """
     trained = expected.filter(pl.col("kind") == "train")
     refuse_mixed_measures(trained)
+    refuse_mixed_tiers(trained)
     keys = [*TRAINING, "group", "measure"]
     return [
         _compared(scores, dict(zip(keys, key, strict=True)), rows, reference)
@@ -103,7 +105,7 @@ def compared(scores: Mapping[DataKey, QueryScores], expected: pl.DataFrame, *, r
 def _compared(
     scores: Mapping[DataKey, QueryScores], key: Mapping[str, Any], rows: pl.DataFrame, reference: str
 ) -> Compared:
-    data = rows.select("data_set", "data_hash", "split", "part_of").unique(maintain_order=True)
+    data = rows.select("data_set", "data_hash", "split", "tier", "part_of").unique(maintain_order=True)
     names = _names(data)
     found = {name: _candidate(scores, key["measure"], data, of) for name, of in _by_similarity(rows)}
     like = _alike(found, reference)
@@ -146,7 +148,7 @@ def _candidate(
     ids, similarity = tuple(trials["trial_id"]), trials["score_similarity"][0]
     found = []
     for row in data.iter_rows(named=True):
-        of_data = scores.get(DataKey(row["data_set"], row["data_hash"], row["split"], measure))
+        of_data = scores.get(DataKey(row["data_set"], row["data_hash"], row["split"], row["tier"], measure))
         values_SQ = None if of_data is None else of_data.seeds_by_queries(ids, similarity)
         if values_SQ is None:
             return _Candidate(seeds=tuple(trials["seed"]), trial_ids=ids, scores=None)

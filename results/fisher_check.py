@@ -62,7 +62,8 @@ def fisher_check(
     similarity or kind changes nothing here.
 
     Raises:
-        SelectionError: two trials of one cell and seed, or a choice that finds nothing.
+        SelectionError: two trials of one cell and seed, primary groups of two evaluation tiers, or a choice that finds
+            nothing.
     """
     chosen = select_trials(expected, where or {})
     refuse_repeats(chosen)

@@ -57,8 +57,8 @@ def gains(
     averaged, with spaces between.
 
     Raises:
-        SelectionError: the rows would pool training data (unless `pool`), or two trials of one cell and seed; the
-            choice finds nothing; no trial is trained with `baseline`.
+        SelectionError: the rows would pool training data (unless `pool`), or are of two evaluation tiers, or two trials
+            of one cell and seed; the choice finds nothing; no trial is trained with `baseline`.
     """
     where = where or {}
     chosen = select_trials(expected, where)

@@ -7,10 +7,11 @@ from typing import Any, Literal, TypeVar
 from pydantic import TypeAdapter
 
 from results.room import Room
-from search_spaces.specs import EvaluationSpec
+from search_spaces.specs import EvaluationSpec, PoolSettings
 
 SWEEP_FILE = "sweep.yaml"
 SWEEP_RECORD = "sweep.json"
+POOLS = "pools"
 LAST_EMBEDDINGS = "queries"
 SWEEP_LOCK = "sweep"  # who holds it runs the sweep: the driver, or one trial alone, never both
 
@@ -58,6 +59,7 @@ class PlannedEvaluation:
     relevance_threshold: int
     groups: tuple[str, ...]
     in_domain: bool
+    pool_id: str | None = None  # of tier 'pool'
     reader: str | None = None  # who answers its questions, and from how many passages
     num_passages: int | None = None
     part_of: str | None = None  # the data set whose parts are averaged before any other mean
@@ -84,13 +86,28 @@ class SweepRecord:
     room: Room = field(default_factory=Room)
 
 
-Record = TypeVar("Record", Status, SweepRecord)
+@dataclass(frozen=True, kw_only=True)
+class PoolRecord:
+    """What a pool is made of. `counts`: how many documents each source gave, some of them given by others too."""
+
+    pool_id: str
+    data_set: str
+    split: str
+    num_corpus_documents: int
+    num_documents: int
+    counts: Mapping[str, int]
+    settings: PoolSettings
+    encoders: tuple[str, ...]
+    made_by: str  # provenance as JSON
+
+
+Record = TypeVar("Record", Status, SweepRecord, PoolRecord)
 _EVALUATIONS = TypeAdapter(tuple[EvaluationSpec, ...])
 # Made once: making one takes longer than what it does.
-_RECORDS: Mapping[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (Status, SweepRecord)}
+_RECORDS: Mapping[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (Status, SweepRecord, PoolRecord)}
 
 
-def to_bytes(record: Status | SweepRecord) -> bytes:
+def to_bytes(record: Status | SweepRecord | PoolRecord) -> bytes:
     """The record as indented JSON."""
     return _RECORDS[type(record)].dump_json(record, indent=2) + b"\n"
 
@@ -181,7 +198,7 @@ def embeddings_prefix(encoding_id: str) -> str:
 
 
 def unfinished_prefix(checkpoint_hash: str) -> str:
-    """The folder of what is left of evaluations that were interrupted; it goes when they are done."""
+    """The folder of what is left of interrupted evaluations, or of building POOLS; it goes when they are done."""
     return f"unfinished/{checkpoint_hash}"
 
 
@@ -213,6 +230,26 @@ def scored_rows(evaluation: EvaluationSpec, evaluation_id: str) -> str:
 def evaluations_key(trial_id: str) -> str:
     """The evaluations that the trial's checkpoint is to have, beside its spec."""
     return f"trials/{trial_id}/evaluations.json"
+
+
+def pool_prefix(pool_id: str) -> str:
+    """The folder of a pool."""
+    return f"pools/{pool_id}"
+
+
+def pool_record(pool_id: str) -> str:
+    """What the pool is made of."""
+    return f"pools/{pool_id}/pool.json"
+
+
+def pool_rows(pool_id: str) -> str:
+    """The documents of a pool, written last: they exist if and only if the pool is whole."""
+    return f"pools/{pool_id}/documents.parquet"
+
+
+def pool_part_rows(pool_part_id: str) -> str:
+    """What one starting encoder gives to a pool."""
+    return f"pool_parts/{pool_part_id}/documents.parquet"
 
 
 def probe_prefix(probe_id: str) -> str:

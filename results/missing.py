@@ -66,15 +66,17 @@ def missing_answers(store: Store, expected: pl.DataFrame, answers: pl.DataFrame)
 
 
 def _absent(store: Store, expected: pl.DataFrame, found: pl.DataFrame, kind: MissingKind) -> Iterator[Missing]:
-    wanted = expected.unique(_SCORED, keep="first", maintain_order=True)
-    absent = wanted.join(found.select(_SCORED).unique(), on=_SCORED, how="anti", maintain_order="left")
+    key = _SCORED if kind == "sts" else [*_SCORED, "tier"]  # pairs have no tier
+    wanted = expected.unique(key, keep="first", maintain_order=True)
+    absent = wanted.join(found.select(key).unique(), on=key, how="anti", maintain_order="left")
     for row in absent.iter_rows(named=True):
         yield _evaluation(row, row["title"], _reason(store, trial_prefix(row["trial_id"])), kind)
 
 
 def _evaluation(row: Mapping[str, Any], title: str, reason: str, kind: MissingKind) -> Missing:
     answers = "answers to " if kind == "qa" else ""
-    what = f"{answers}{row['data_set']}/{row['split']} scored with {row['score_similarity']}"
+    pool = " on its pool" if row.get("tier") == "pool" else ""
+    what = f"{answers}{row['data_set']}/{row['split']}{pool} scored with {row['score_similarity']}"
     return Missing(kind=kind, trial_id=row["trial_id"], title=title, what=what, reason=reason)
 
 

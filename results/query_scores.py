@@ -16,6 +16,7 @@ class DataKey(NamedTuple):
     data_set: str
     data_hash: str
     split: str
+    tier: str
     measure: str
 
 

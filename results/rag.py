@@ -6,7 +6,14 @@ import polars as pl
 
 from results.listing import in_order, ranked, with_untrained
 from results.scores import as_wholes, mean_if_whole, parts_averaged
-from results.selection import refuse_pooling, refuse_repeats, scale_name, select_result, select_trials
+from results.selection import (
+    refuse_mixed_tiers,
+    refuse_pooling,
+    refuse_repeats,
+    scale_name,
+    select_result,
+    select_trials,
+)
 
 CELL = ["task", "family", "layers", "init_regime", "data_set", "split"]
 SCORES = ("exact_match", "f1")
@@ -28,12 +35,13 @@ def rag_scores(
     beyond what is expected has rows too. `where` maps columns to values.
 
     Raises:
-        SelectionError: the rows would pool training data or scales (unless `pool`), or two trials of one cell and
-            seed; or the choice finds nothing.
+        SelectionError: the rows would pool training data or scales (unless `pool`), or are of two evaluation tiers, or
+            two trials of one cell and seed; or the choice finds nothing.
     """
     where = where or {}
     chosen = select_trials(expected, where)
     refuse_repeats(chosen)
+    refuse_mixed_tiers(chosen)
     trained = chosen.filter(pl.col("kind") == "train")
     if not pool:
         refuse_pooling(trained)

@@ -186,6 +186,16 @@ STS = _schema(
     ],
 )
 
+POOLS = _schema(
+    "pools",
+    [
+        _text("document_id"),
+        # 'judged', 'bm25', 'random', 'longest ENCODER', 'top SIMILARITY ENCODER'
+        pa.field("reasons", pa.list_(pa.string()), nullable=False),
+    ],
+)
+"""The documents of a pool, or of a part of one, in the corpus's order, with why each is in it."""
+
 PROBES = _schema(
     "probes",
     [
@@ -220,6 +230,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "embeddings": EMBEDDINGS,
     "qa": QA,
     "sts": STS,
+    "pools": POOLS,
     "probes": PROBES,
 }
 

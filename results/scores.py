@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from results.selection import SelectionError
+from results.selection import SelectionError, refuse_mixed_tiers
 
-_SCORED = ["trial_id", "group", "data_set", "data_hash", "split", "measure", "score_similarity"]
-_QUERIES = ["data_set", "data_hash", "split", "measure"]
+_SCORED = ["trial_id", "group", "data_set", "data_hash", "split", "tier", "measure", "score_similarity"]
+_QUERIES = ["data_set", "data_hash", "split", "tier", "measure"]
 
 
 class MixedMeasuresError(SelectionError):
@@ -46,6 +46,7 @@ def group_scores(per_query: pl.DataFrame, expected: pl.DataFrame) -> pl.DataFram
 
     Raises:
         MixedMeasuresError: a group whose data sets have different main measures.
+        SelectionError: some of the scores are on pools, and others over whole corpora.
     """
     return group_means(data_set_scores(per_query), expected)
 
@@ -55,12 +56,14 @@ def group_means(scores: pl.DataFrame, expected: pl.DataFrame) -> pl.DataFrame:
 
     Raises:
         MixedMeasuresError: a group whose data sets have different main measures.
+        SelectionError: some of the scores are on pools, and others over whole corpora.
     """
     refuse_mixed_measures(expected)
+    refuse_mixed_tiers(expected)
     key = [name for name in _SCORED if name != "group"]
     once = scores.select(*key, "score").unique(key, keep="first", maintain_order=True)
     found = parts_averaged(expected.join(once, on=key, how="left", maintain_order="left"), means=["score"])
-    key = [name for name in expected.columns if name not in ("data_set", "data_hash", "split", "part_of")]
+    key = [name for name in expected.columns if name not in ("data_set", "data_hash", "split", "tier", "part_of")]
     return found.group_by(key, maintain_order=True).agg(score=mean_if_whole("score"), num_data_sets=pl.len())
 
 
@@ -101,7 +104,7 @@ def by_data_set(expected: pl.DataFrame) -> pl.DataFrame:
     """
     whole = pl.coalesce("part_of", "data_set")
     label = pl.when(pl.col("split").n_unique().over(whole) > 1).then(pl.format("{} ({})", whole, "split"))
-    key = ["trial_id", "data_set", "data_hash", "split", "measure", "score_similarity"]
+    key = ["trial_id", "data_set", "data_hash", "split", "tier", "measure", "score_similarity"]
     return expected.unique(key, keep="first", maintain_order=True).with_columns(group=pl.coalesce(label, whole))
 
 

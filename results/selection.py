@@ -13,7 +13,7 @@ from search_spaces.specs import TrainingSettings
 TRAINING_COLUMNS = tuple(field.name for field in fields(TrainingSettings))
 ENCODER_COLUMNS = ("towers", "max_query_length", "max_document_length")
 SETTING_COLUMNS = (*TRAINING_COLUMNS, *ENCODER_COLUMNS)
-SELECTABLE = (*CELL_COLUMNS, *SETTING_COLUMNS)
+SELECTABLE = (*CELL_COLUMNS, *SETTING_COLUMNS, "tier")
 # What training adds to a row: an untrained checkpoint has none of it, and a choice by it leaves that checkpoint in.
 _OF_TRAINING = ("training_data", "training_data_hash", "num_pairs", "scale_mode", "scale_value", "seed")
 _OF_RESULT = ("similarity", "kind")  # these pick rows of a table, which still need the baseline and untrained rows
@@ -58,6 +58,22 @@ def _value(trials: pl.DataFrame, column: str, text: str) -> Any:
         return text if dtype == pl.String else float(text)
     except ValueError as error:
         raise SelectionError(f"--where {column}={text}: '{text}' is not a number") from error
+
+
+def refuse_mixed_tiers(chosen: pl.DataFrame) -> None:
+    """Raise where a table of these rows would set scores on pools beside scores over whole corpora.
+
+    Raises:
+        SelectionError: naming what is of which tier, and what to do.
+    """
+    column = "group" if "group" in chosen.columns else "data_set"
+    of_tier = dict(chosen.group_by("tier").agg(pl.col(column).unique(maintain_order=True)).sort("tier").iter_rows())
+    if len(of_tier) > 1:
+        named = " and ".join(f"{', '.join(names)} ({tier})" for tier, names in of_tier.items())
+        raise SelectionError(
+            f"the rows are of two evaluation tiers, {named}, and a score on a pool is not one over a whole corpus: "
+            "choose one (--where tier=full, or tier=pool)"
+        )
 
 
 def refuse_pooling(trained: pl.DataFrame) -> None:

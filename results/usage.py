@@ -16,6 +16,7 @@ KINDS: Mapping[str, re.Pattern[str]] = {
         "last checkpoints": f"{_CHECKPOINTS}last_checkpoint/",
         "kept embeddings": "encodings/[^/]+/embeddings/",
         "interrupted evaluations": "unfinished/",
+        "pools": "(pools|pool_parts)/",
         "logs": "logs/",
         "MLflow database and artifacts": "tracking/",
         "rows and records": "",

@@ -22,13 +22,11 @@ from search_spaces.catalogue.families import FAMILIES
 from search_spaces.catalogue.init_regimes import INIT_REGIMES
 from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.problems import unknown_name
+from search_spaces.sizes import SIZE_PATTERN, parse_size
 from search_spaces.specs import ScaleSpec, Towers
 
 _SCALE = re.compile(r"(?P<mode>fixed|matched)\((?P<value>[0-9]+(\.[0-9]+)?)\)")
 _MATCHED = "matched(20)"  # the study's scale, where norms are divided out
-_SIZE = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?) ?(?P<unit>[kKMGT]i?B|B)")
-_UNITS = {"B": 1, **{f"{p}B": 1000**i for i, p in enumerate("kMGT", 1)}, "KB": 1000, "kiB": 1024}
-_UNITS |= {f"{p}iB": 1024**i for i, p in enumerate("KMGT", 1)}
 Item = TypeVar("Item")
 
 
@@ -170,24 +168,7 @@ def axis(item: Any) -> Any:
     return Annotated[values_of(item), AfterValidator(_different_unless_zipped)]
 
 
-def parse_size(text: str) -> int:
-    """Read a number of bytes: '8GB' (powers of 1000), '8GiB' (of 1024), '500 MB'."""
-    match = _SIZE.fullmatch(text)
-    if match is None:
-        raise ValueError(f"'{text}' is not a size (write 8GB, 512MiB, or a number of bytes)")
-    return round(float(match["number"]) * _UNITS[match["unit"]])
-
-
-def _as_bytes(value: Any) -> Any:
-    return parse_size(value) if isinstance(value, str) else value
-
-
-Bytes = Annotated[
-    int,
-    Field(gt=0),
-    BeforeValidator(_as_bytes),
-    Or({"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?([kKMGT]i?B|B)$"}),
-]
+Bytes = Annotated[int, BeforeValidator(parse_size), WithJsonSchema({"type": "string", "pattern": f"^{SIZE_PATTERN}$"})]
 
 
 def different(values: Sequence[Item]) -> Sequence[Item]:

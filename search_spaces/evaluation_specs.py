@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from search_spaces.declared import Declared
+from search_spaces.pools import pool_of, tier_of
 from search_spaces.schema import RagBlock, SweepFile
-from search_spaces.sizes import parse_size
-from search_spaces.specs import DataSpec, EvaluationSpec, RagSpec, ReaderExecution, ReaderSpec, WeightsSpec
+from search_spaces.specs import DataSpec, EvaluationSpec, RagSpec, ReaderExecution, ReaderSpec, Tier, WeightsSpec
 
 IN_DOMAIN = "in_domain"
 
@@ -19,28 +19,34 @@ class GroupedEvaluation:
 
 
 def evaluations(sweep: SweepFile, declared: Declared) -> tuple[GroupedEvaluation, ...]:
-    """Each data set that checkpoints are evaluated on."""
-    groups_of: dict[DataSpec, list[str]] = {}
+    """Each data set that checkpoints are evaluated on, once for each of its tiers. Nobody contributes to pools yet."""
+    groups_of: dict[tuple[DataSpec, Tier], list[str]] = {}
     for group, references in sweep.evaluation.groups.items():
         for reference in references:
-            groups_of.setdefault(declared.data(reference, "test"), []).append(group)
+            data = declared.data(reference, "test")
+            groups_of.setdefault((data, tier_of(sweep.evaluation, group, data.entry)), []).append(group)
     rag = sweep.evaluation.rag
     read = tuple(declared.data(reference, "test") for reference in rag.data_sets) if rag else ()
     for data in read:
-        groups_of.setdefault(data, [])  # a data set may be there for its questions alone
+        if not any(evaluated == data for evaluated, _ in groups_of):
+            # A data set may be there for its questions alone.
+            groups_of[data, tier_of(sweep.evaluation, None, data.entry)] = []
+    read_on = {data: next(tier for evaluated, tier in groups_of if evaluated == data) for data in read}
     return tuple(
         GroupedEvaluation(
             spec=EvaluationSpec(
                 data=data,
                 score_similarities=sweep.evaluation.score_similarities,
-                rag=_rag(rag) if rag and data in read else None,
+                tier=tier,
+                rag=_rag(rag) if rag and read_on.get(data) == tier else None,
                 keep_embeddings=sweep.evaluation.keep_embeddings,
                 run_files=sweep.evaluation.run_files,
-                memory_budget_bytes=parse_size(budget) if (budget := sweep.evaluation.memory_budget) else None,
+                memory_budget_bytes=sweep.evaluation.memory_budget,
+                pool=pool_of(sweep.evaluation, tier),
             ),
             groups=tuple(dict.fromkeys(groups)),
         )
-        for data, groups in groups_of.items()
+        for (data, tier), groups in groups_of.items()
     )
 
 

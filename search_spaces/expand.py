@@ -9,6 +9,7 @@ from search_spaces.cell_checks import CellLeftOut, left_out, missing_settings, u
 from search_spaces.cells import Cell, cell_problems, cells
 from search_spaces.declared import Declared
 from search_spaces.evaluation_specs import IN_DOMAIN, GroupedEvaluation, evaluations, primary_groups
+from search_spaces.pools import tier_problems, with_contributors
 from search_spaces.problems import InputError, Problem
 from search_spaces.schema import SweepFile
 from search_spaces.specs import DataSpec, EncoderSpec, ProbeSpec, TrialSpec
@@ -74,6 +75,7 @@ def expand(sweep: SweepFile, *, where: str) -> Expansion:
         *task_problems([*cells(sweep), *_searched(sweep)], sweep, declared.data_sets, where),
         *step_problems(cells(sweep), sweep, where),
         *tune_problems(sweep, where),
+        *tier_problems(sweep.evaluation, declared.data_sets, where),
     ]
     absent = left_out(sweep, declared, where)
     if sweep.missing_checkpoints == "refuse":
@@ -87,12 +89,13 @@ def expand(sweep: SweepFile, *, where: str) -> Expansion:
     tuned = tuned_cells(there, sweep, declared) if sweep.tune else ()
     trained = () if sweep.tune else _distinct(trial_spec(cell, sweep, declared) for cell in there)
     of_cells = trained or _distinct(trial for study in tuned for trial in study.reporting)
+    untrained = _distinct(untrained_spec(trial) for trial in of_cells)
     return Expansion(
-        trials=(*trained, *_distinct(untrained_spec(trial) for trial in of_cells)),
+        trials=(*trained, *untrained),
         tuned=tuned,
         # What is probed is the Fisher information of the contrastive loss.
         probes=_distinct(probe_spec(trial, sweep) for trial in of_cells if trial.task == "contrastive"),
-        evaluations=evaluations(sweep, declared),
+        evaluations=tuple(replace(e, spec=with_contributors(e.spec, untrained)) for e in evaluations(sweep, declared)),
         left_out=_distinct(cell for _, cell in absent),
         primary_groups=primary_groups(sweep, declared),
     )
@@ -123,7 +126,7 @@ def named(sweep: SweepFile) -> Named:
         encoders=encoders,
         training=_distinct(training),
         validation=_distinct(validation),
-        evaluation=tuple(evaluation.spec.data for evaluation in evaluations(sweep, declared)),
+        evaluation=_distinct(evaluation.spec.data for evaluation in evaluations(sweep, declared)),
         batches=batches,
     )
 

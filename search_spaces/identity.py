@@ -11,16 +11,28 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from search_spaces.specs import DataSpec, EncoderSpec, EvaluationSpec, ProbeSpec, SimilaritySpec, TrialSpec, WeightsSpec
+from search_spaces.specs import (
+    DataSpec,
+    EncoderSpec,
+    EvaluationSpec,
+    PoolSpec,
+    ProbeSpec,
+    SimilaritySpec,
+    StartingEncoder,
+    TrialSpec,
+    WeightsSpec,
+)
 from search_spaces.tuning import TunedCell
 
 TRAINING_VERSION = 2  # raise by hand when the same spec no longer gives the same checkpoint
 EVALUATION_VERSION = 3  # raise by hand when the same checkpoint no longer gives the same rows
 PROBE_VERSION = 2  # the Fisher estimator's version
+POOL_VERSION = 1  # raise by hand when the same settings no longer give the same pool
 READING_VERSION = 1  # raise by hand when the same passages no longer give the same answers or scores of them
 _NOT_IDENTITY = frozenset({"execution", "keep_embeddings", "run_files", "memory_budget_bytes"})
 _NOT_IDENTITY_IF_NONE = frozenset({"instruction"})  # most encoders read none
-_NOT_ENCODING = frozenset({"score_similarities", "rag"})  # what is done with embeddings changes none of them
+# What is done with embeddings changes none of them, and a pool counts by its own identity.
+_NOT_ENCODING = frozenset({"score_similarities", "rag", "pool"})
 _DIGITS = 16
 
 
@@ -82,7 +94,49 @@ def encoding_id(checkpoint_hash: str, evaluation: EvaluationSpec) -> str:
     The checkpoint's hash covers its prompts, lengths and gammas.
     """
     spec = {key: value for key, value in _canonical(evaluation).items() if key not in _NOT_ENCODING}
+    if evaluation.pool is not None:
+        spec["pool"] = pool_id(evaluation)
     return _digest({"evaluation_version": EVALUATION_VERSION, "checkpoint": checkpoint_hash, "spec": spec})
+
+
+def pool_id(evaluation: EvaluationSpec) -> str:
+    """The identity of the pool that an evaluation searches, in whatever order its encoders are listed.
+
+    Raises:
+        ValueError: it searches the whole corpus.
+    """
+    pool = _pool_of(evaluation)
+    encoders = sorted(_digest(_contributor(encoder, evaluation.data)) for encoder in pool.encoders)
+    spec = {"settings": _canonical(pool.settings), "encoders": encoders}
+    return _digest({**_pooled(evaluation), "pool": spec})
+
+
+def pool_part_id(evaluation: EvaluationSpec, encoder: StartingEncoder) -> str:
+    """The identity of what one starting encoder gives to a pool, whoever else contributes to it.
+
+    Raises:
+        ValueError: the evaluation searches the whole corpus.
+    """
+    settings = _pool_of(evaluation).settings
+    taken = {"per_similarity_top": settings.per_similarity_top, "longest": settings.longest}
+    return _digest({**_pooled(evaluation), "part": taken, "encoder": _contributor(encoder, evaluation.data)})
+
+
+def _contributor(encoder: StartingEncoder, data: DataSpec) -> dict[str, Any]:
+    return {**_canonical(encoder), **_told(encoder.encoder, data)}
+
+
+def _pool_of(evaluation: EvaluationSpec) -> PoolSpec:
+    if evaluation.pool is None:
+        raise ValueError(f"'{evaluation.data.name}' is evaluated on its whole corpus: it has no pool")
+    return evaluation.pool
+
+
+def _pooled(evaluation: EvaluationSpec) -> dict[str, Any]:
+    """What decides a pool beside its settings and encoders."""
+    data = _canonical(evaluation.data)
+    exclusion, precision = evaluation.data.entry.exclusion, evaluation.precision
+    return {"pool_version": POOL_VERSION, "data": data, "exclusion": exclusion, "precision": precision}
 
 
 def evaluation_id(checkpoint_hash: str, evaluation: EvaluationSpec, score_similarity: SimilaritySpec) -> str:

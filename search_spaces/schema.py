@@ -13,8 +13,7 @@ from search_spaces.catalogue.families import Family, SourceText, WeightsSourceTe
 from search_spaces.groups import named_questions, written_out
 from search_spaces.hyperparameters import TrainingBlock
 from search_spaces.problems import unknown_name
-from search_spaces.sizes import parse_size
-from search_spaces.specs import Precision
+from search_spaces.specs import MAX_SEED, PoolSettings, Precision, Tier
 from search_spaces.tune_block import TuneBlock
 
 FLAN_T5_LARGE = "hf:google/flan-t5-large@0613663d0d48ea86ba8cb3d7a44f0f65dc596a2a"  # Apache-2.0; the study's reader
@@ -61,11 +60,6 @@ class RagBlock(Block):
     max_new_tokens: int = Field(default=32, gt=0)
 
 
-def _size(text: str) -> str:
-    parse_size(text)
-    return text
-
-
 def _written_out(groups: Any, info: ValidationInfo) -> Any:
     known = info.context or {}
     return written_out(groups, known.get("groups", {}), known.get("parts", {}))
@@ -79,6 +73,16 @@ _Groups: Any = Annotated[
 ]
 
 
+class PoolBlock(Block):
+    """How many documents each source gives to a pool; see `PoolSettings`."""
+
+    bm25_top: int = Field(default=PoolSettings.bm25_top, ge=0)
+    per_similarity_top: int = Field(default=PoolSettings.per_similarity_top, ge=0)
+    longest: int = Field(default=PoolSettings.longest, ge=0)
+    random: int = Field(default=PoolSettings.random, ge=0)
+    seed: int = Field(default=PoolSettings.seed, ge=0, le=MAX_SEED)
+
+
 class EvaluationBlock(Block):
     """What every checkpoint is evaluated on: groups of data sets, each NAME or NAME/SPLIT.
 
@@ -89,6 +93,8 @@ class EvaluationBlock(Block):
     `keep_embeddings`: keep them in the sweep folder, as unit directions in fp16 and norms; else only norms are kept.
     `run_files`: keep each ranking in the sweep folder, as a TREC run file (`densesweep runs` exports them).
     `memory_budget`: what a search and the embeddings that go by may take, such as '2GiB'; no result depends on it.
+    `tier`: 'pool' evaluates on a part of each corpus that `pool` makes up; one tier, or one for each group by name
+    (groups not named: 'full').
     """
 
     groups: _Groups
@@ -97,7 +103,18 @@ class EvaluationBlock(Block):
     primary_groups: tuple[str, ...] | None = None
     keep_embeddings: bool = False
     run_files: bool = False
-    memory_budget: Annotated[str, AfterValidator(_size)] | None = None
+    memory_budget: Bytes | None = None
+    tier: Tier | dict[str, Tier] = "full"
+    pool: PoolBlock | None = None
+
+    @field_validator("tier")
+    @classmethod
+    def _names_groups(cls, value: Tier | dict[str, Tier], info: ValidationInfo) -> Tier | dict[str, Tier]:
+        groups = list(info.data.get("groups", {}))
+        for name in value if isinstance(value, dict) and groups else ():
+            if name not in groups:
+                raise ValueError(unknown_name("group of this file", name, groups))
+        return value
 
     @field_validator("primary_groups")
     @classmethod
@@ -157,8 +174,8 @@ Gpus = Annotated[
 class ResourcesBlock(Block):
     """What one trial is given, and how often a trial whose worker died is tried again.
 
-    `gpus`: whole ones, or 1/k of one ('1/3'), which k trials share. `memory`: how much a trial needs, as 8GB or in
-    bytes; so many trials run at once as a node has memory for. `accelerator_type`: the kind of GPU to run on, such as
+    `gpus`: whole ones, or 1/k of one ('1/3'), which k trials share. `memory`: how much a trial needs, such as
+    8GiB; so many trials run at once as a node has memory for. `accelerator_type`: the kind of GPU to run on, such as
     A100, by the names that Ray gives them.
 
     `at_once` caps how many trials and probes run together (default: as many as fit the machine's CPUs and GPUs).

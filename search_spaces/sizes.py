@@ -1,21 +1,20 @@
-"""Sizes of memory as people write them: '512MiB', '2GiB'."""
+"""Sizes of memory as people write them: '512MiB', '2GiB'. One way of writing them, in files and options."""
 
 import re
 
-_SIZE = re.compile(r"(?P<number>[1-9][0-9]*)(?P<unit>[KMGT]iB)")
+SIZE_PATTERN = r"[1-9][0-9]*[KMGT]iB"
 _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
-def parse_size(text: str) -> int:
+def parse_size(written: object) -> int:
     """The bytes of a whole number of KiB, MiB, GiB or TiB.
 
     Raises:
         ValueError: it is anything else: 'GB' means two things, and a bare number could be any unit.
     """
-    match = _SIZE.fullmatch(text)
-    if match is None:
-        raise ValueError(f"'{text}' is not a size (write a whole number and {', '.join(_UNITS)}, such as 2GiB)")
-    return int(match["number"]) * _UNITS[match["unit"]]
+    if not isinstance(written, str) or re.fullmatch(SIZE_PATTERN, written) is None:
+        raise ValueError(f"'{written}' is not a size (write a whole number and {', '.join(_UNITS)}, such as 2GiB)")
+    return int(written[:-3]) * _UNITS[written[-3:]]
 
 
 def size_text(num_bytes: int) -> str:

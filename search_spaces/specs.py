@@ -23,6 +23,7 @@ TrialKind = Literal["train", "untrained"]
 Precision = Literal["fp32", "bf16"]
 Schedule = Literal["cosine", "linear", "constant"]
 LossDirections = Literal["query_to_document", "both"]
+Tier = Literal["full", "pool"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,6 +299,46 @@ class RagSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StartingEncoder:
+    """An encoder before any training: what a trial starts from. The seed is there where the regime draws weights."""
+
+    encoder: EncoderSpec
+    seed: int | None
+
+    @property
+    def title(self) -> str:
+        """A short name for people: 'minilm-3l/random/s0'."""
+        layers = f"-{self.encoder.layers}l" if self.encoder.layers else ""
+        seed = "" if self.seed is None else f"/s{self.seed}"
+        return f"{self.encoder.family}{layers}/{self.encoder.init_regime}{seed}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolSettings:
+    """How many documents each source gives to a pool; judged ones are all in it.
+
+    `bm25_top` and `per_similarity_top` are the best documents for each query, under BM25 and under every fixed
+    similarity with each starting encoder. `longest` are those of the largest norm under each of these. `random` are
+    drawn from the whole corpus by `seed`.
+    """
+
+    bm25_top: int = 20
+    per_similarity_top: int = 20
+    longest: int = 100
+    random: int = 500
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolSpec:
+    """The part of a corpus that checkpoints are evaluated on. Every starting encoder of the sweep contributes to it."""
+
+    settings: PoolSettings
+    encoders: tuple[StartingEncoder, ...] = ()  # filled in when trials are expanded
+    execution: Execution = Execution()
+
+
+@dataclass(frozen=True, kw_only=True)
 class EvaluationSpec:
     """One data set to evaluate every checkpoint of a sweep on.
 
@@ -309,22 +350,34 @@ class EvaluationSpec:
     `instruction` is what an instructed encoder is told of the queries; it stands in no evaluation of any other encoder
     (`evaluation_for`). What is kept, and the memory that a search may take (`memory_budget_bytes`, by default what is
     fast), change no number and are no part of an identity.
+
+    Tier 'pool' searches the documents of `pool` alone, tier 'full' the whole corpus.
     """
 
     data: DataSpec
     score_similarities: Literal["own", "all"] = "own"
-    tier: Literal["full"] = "full"
+    tier: Tier = "full"
     precision: Precision = "fp32"
     rag: RagSpec | None = None
     instruction: str | None = None
     keep_embeddings: bool = False
     run_files: bool = False
     memory_budget_bytes: int | None = None
+    pool: PoolSpec | None = None
+
+    def __post_init__(self) -> None:
+        if (self.tier == "pool") != (self.pool is not None):
+            raise ValueError(f"tier '{self.tier}' {'lacks' if self.tier == 'pool' else 'has'} a pool")
 
     @property
     def keeps_runs(self) -> bool:
         """Whether run files are kept of it: scored pairs have no rankings."""
         return self.run_files and not self.data.entry.is_scored
+
+    @property
+    def whole(self) -> "EvaluationSpec":
+        """The same evaluation over the whole corpus."""
+        return replace(self, tier="full", pool=None)
 
 
 def evaluation_for(encoder: EncoderSpec, evaluation: EvaluationSpec) -> EvaluationSpec:

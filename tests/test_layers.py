@@ -15,6 +15,8 @@ HOMES = {
     "matplotlib": {"results/plots.py"},
     "ray": {"orchestrator"},
     "faiss": set(),
+    "bm25s": {"trainers/evaluation/bm25.py"},
+    "Stemmer": {"trainers/evaluation/bm25.py"},
     "accelerate": {"trainers/training/accelerators.py", "trainers/training/stepping.py"},
     "peft": {"trainers/encoders/adapters.py"},
     "transformers": {

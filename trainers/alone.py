@@ -9,6 +9,7 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from results import layout
 from results.layout import Status
@@ -19,6 +20,7 @@ from search_spaces.problems import InputError, Problem, unknown_name
 from search_spaces.sizes import parse_size
 from search_spaces.specs import TrialSpec
 from trainers.attempts import this_process
+from trainers.evaluation.pool_building import Building, build_missing
 from trainers.provenance import provenance
 from trainers.training.history import StepReport
 from trainers.training.processes import Processes
@@ -91,7 +93,13 @@ def run_alone(
         return run_planned_trial(
             trial_id,
             store=store,
-            hooks=Hooks(report=_Printed(), enter_phase=print, verify=lock.verify, wait_for_space=store.waiting.wait),
+            hooks=Hooks(
+                report=_Printed(),
+                enter_phase=print,
+                verify=lock.verify,
+                wait_for_space=store.waiting.wait,
+                build_pools=partial(build_missing, building=Building(store=store, verify=lock.verify, say=print)),
+            ),
             checkpoint_policy=checkpoint_policy,
             provenance_json=provenance().to_json(),
             memory_budget_bytes=memory_budget_bytes,

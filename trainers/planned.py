@@ -12,12 +12,13 @@ def check_as_planned(spec: TrialSpec) -> None:
         InputError: they cannot be read.
         ValueError: they changed since the sweep was planned.
     """
-    _check_weights(spec.encoder.weights)
+    check_weights(spec.encoder.weights)
     if spec.training_data:
         _check_data(spec.training_data)
 
 
-def _check_weights(weights: WeightsSpec) -> None:
+def check_weights(weights: WeightsSpec) -> None:
+    """`check_as_planned` of weights alone."""
     found = content_hash(weights)
     if found != weights.content_hash:
         raise ValueError(_changed(f"the weights of {weights.source}", found, weights.content_hash))

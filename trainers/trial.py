@@ -57,6 +57,7 @@ class Hooks:
         helpers: who else may encode passages for the evaluations.
         wait_for_space: called with an error that came for want of space on a disk, after which the trial goes on from
             what is in the store; raises where it is to fail instead.
+        build_pools: called before evaluating, with the evaluations that lack rows, where nobody else built their pools.
     """
 
     report: Report = _ignore
@@ -64,6 +65,7 @@ class Hooks:
     verify: Callable[[], None] = lambda: None
     helpers: Helpers = NOBODY
     wait_for_space: Callable[[Exception], None] = _fail
+    build_pools: Callable[[Sequence[EvaluationSpec]], None] = _ignore
 
 
 def run_trial(
@@ -247,6 +249,7 @@ def _evaluate_missing(spec: TrialSpec, evaluations: Sequence[EvaluationSpec], st
     missing = {e: missing_evaluations(row["checkpoint_hash"], similarity, e, store) for e in evaluations}
     if not any(missing.values()):
         return
+    hooks.build_pools([evaluation for evaluation, similarities in missing.items() if similarities])
     with store.get_folder(layout.checkpoint_prefix(key)) as folder:
         encoder = load_checkpoint(folder).encoder.to("cuda" if spec.execution.device == "gpu" else "cpu")
         evaluate_all(

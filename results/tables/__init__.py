@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import polars as pl
+
 from results.collect import Collected
 from results.layout import SweepRecord
 from results.tables import (
@@ -19,6 +21,7 @@ from results.tables import (
     winners,
 )
 from results.tables.table import Table, TableOptions
+from results.tables.tiers import of_one_tier, primary
 from search_spaces.catalogue.data_sets import SPEARMAN
 from search_spaces.catalogue.registry import Registry
 
@@ -31,6 +34,10 @@ class TableBuilder:
     summary: str
     build: Callable[[Collected, TableOptions], Table]
     applies: Callable[[SweepRecord], bool] = lambda _: True
+
+
+def _ranked(collected: Collected) -> pl.DataFrame:
+    return collected.expected
 
 
 def _has_retrieval(record: SweepRecord) -> bool:
@@ -59,60 +66,66 @@ TABLES = Registry(
     "table",
     [
         TableBuilder(
-            name="gains", summary="scores and gains against a baseline", build=gains.build, applies=_has_retrieval
+            name="gains",
+            summary="scores and gains against a baseline",
+            build=of_one_tier(gains.build, _ranked),
+            applies=_has_retrieval,
         ),
         TableBuilder(
             name="gains_by_dataset",
             summary="the same on each data set",
-            build=gains_by_dataset.build,
+            build=of_one_tier(gains_by_dataset.build, _ranked),
             applies=_has_retrieval,
         ),
         TableBuilder(
             name="winners",
             summary="the best similarity, and whether it can be told from the second",
-            build=winners.build,
+            build=of_one_tier(winners.build, _ranked),
             applies=_has_retrieval,
         ),
         TableBuilder(
             name="significance",
             summary="gains on groups, and what tells them from chance",
-            build=significance.build,
+            build=of_one_tier(significance.build, _ranked),
             applies=_has_retrieval,
         ),
         TableBuilder(
             name="significance_by_dataset",
             summary="the same on each data set",
-            build=significance.build_by_data_set,
+            build=of_one_tier(significance.build_by_data_set, _ranked),
             applies=_has_retrieval,
         ),
         TableBuilder(
             name="ranks",
             summary="similarities ranked over the data sets of a group",
-            build=ranks.build,
+            build=of_one_tier(ranks.build, _ranked),
             applies=_has_several_data_sets,
         ),
         TableBuilder(
             name="seeds",
             summary="spread between seeds, and how many a claim needs",
-            build=seeds.build,
+            build=of_one_tier(seeds.build, _ranked),
             applies=_has_retrieval,
         ),
         TableBuilder(
             name="claims",
             summary="the study's claims, confirmed, refuted or undecided",
-            build=claims.build,
+            build=of_one_tier(claims.build, _ranked),
             applies=_has_retrieval,
         ),
         TableBuilder(
             name="sts", summary="correlations of scored pairs, both ways round", build=sts.build, applies=_has_pairs
         ),
         TableBuilder(
-            name="rag", summary="a reader's answers from what was found", build=rag.build, applies=_has_questions
+            name="rag",
+            summary="a reader's answers from what was found",
+            build=of_one_tier(rag.build, lambda collected: collected.expected_answers),
+            applies=_has_questions,
         ),
         TableBuilder(
             name="fisher_check",
             summary="what Fisher information called, who won",
-            build=fisher_check.build,
+            build=of_one_tier(fisher_check.build, primary),
             applies=_has_probes,
         ),
         TableBuilder(name="missing", summary="what the sweep asked for and does not have", build=missing.build),

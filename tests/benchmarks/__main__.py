@@ -14,6 +14,7 @@ from tests.benchmarks import (
     bench_bootstrap,
     bench_encode,
     bench_evaluation,
+    bench_pool,
     bench_search,
     coverage,
     data,
@@ -35,6 +36,7 @@ BENCHMARKS: Mapping[str, Callable[[Options], Iterator[Any]]] = {
     "coverage": coverage.run,
     "overhead": overhead.run,
     "utilisation": utilisation.run,
+    "pool": bench_pool.run,
 }
 
 

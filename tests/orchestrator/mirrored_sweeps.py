@@ -22,11 +22,13 @@ from results.layout import PlannedEvaluation, PlannedTrial, Status, SweepRecord
 from results.rows import write_rows
 from results.schemas import HISTORY
 from search_spaces.catalogue.data_sets import DATA_SETS, DataSet
-from search_spaces.identity import evaluation_id, probe_id, trial_id
+from search_spaces.identity import evaluation_id, pool_id, probe_id, trial_id
 from search_spaces.specs import (
     DataSpec,
     EncoderSpec,
     EvaluationSpec,
+    PoolSettings,
+    PoolSpec,
     ProbeSpec,
     ScaleSpec,
     SimilaritySpec,
@@ -148,6 +150,20 @@ def plan_evaluations(store, spec, data_sets):
     store.write(layout.evaluations_key(trial_id(spec)), layout.evaluations_to_bytes(specs))
 
 
+def pooled_sweep(store):
+    """COSINE and QNORM with rows on pydoc's pool beside all others; the record in which group 'out' is of the pool."""
+    pooled = {"tier": "pool", "pool": PoolSpec(settings=PoolSettings())}
+    specs = [evaluation_spec("attack"), evaluation_spec("pydoc"), evaluation_spec("pydoc", **pooled)]
+    for spec in (COSINE, QNORM):
+        end_trial(store, spec)
+        store.write(layout.evaluations_key(trial_id(spec)), layout.evaluations_to_bytes(specs))
+        evaluate(store, spec, "pydoc", [0.6, 0.8], **pooled)
+    attack, pydoc = RECORD.evaluations
+    on_pool = replace(pydoc, tier="pool", groups=("out",), pool_id=pool_id(specs[-1]))
+    trials = tuple(PlannedTrial(trial_id=trial_id(spec), title=spec.title) for spec in (COSINE, QNORM))
+    return replace(RECORD, trials=trials, probes=(), evaluations=(attack, replace(pydoc, groups=("both",)), on_pool))
+
+
 def begin_trial(store, spec):
     prefix = layout.trial_prefix(trial_id(spec))
     plan_evaluations(store, spec, ["attack", "pydoc"])
@@ -205,7 +221,7 @@ def evaluate(store, spec, data_set, values, **more):
             "data_set": data_set,
             "data_hash": f"hash-of-{data_set}",
             "split": "test",
-            "tier": "full",
+            "tier": more.get("tier", "full"),
             "score_similarity": similarity,
             "query_id": f"q{number}",
             "measure": measure,

@@ -16,6 +16,7 @@ from mirrored_sweeps import (
     open_tracking,
     place_of,
     planned_evaluation,
+    pooled_sweep,
 )
 
 from orchestrator.exports import export_all
@@ -37,6 +38,19 @@ def test_the_files_lie_in_the_sweep_folder_and_are_the_same_each_time(store):
     assert "| minilm-3l | finetune | out | 30.00 | 0.00 |" in summary.description
     assert "`tables/gains.md`" in summary.description
     assert summary.description.endswith("3 trials, 1 probe, 8 missing.")
+
+
+def test_a_sweep_on_pools_says_so(store):
+    record = pooled_sweep(store)
+    of_pools = replace(record, evaluations=record.evaluations[-1:])
+    summary = export_all(store, of_pools)
+    assert summary.metrics.keys() >= {"gain/out.pool/minilm-3l/finetune/qnorm"}
+    assert "Scores on pools, parts of each corpus: `tables/gains.md` says" in summary.description
+    assert b"Gains on out (pools)" in summary.files["plots/gains_out.svg"]
+    assert "pools" not in export_all(store, replace(record, evaluations=record.evaluations[:2])).description
+    of_both = export_all(store, record)  # no table may have both
+    assert "tables/gains.md" not in of_both.files
+    assert not of_both.metrics
 
 
 def test_a_sweep_that_has_only_begun_says_so(store):

@@ -13,6 +13,7 @@ from mirrored_sweeps import (
     evaluate,
     plan_evaluations,
     planned_evaluation,
+    pooled_sweep,
     rows_key,
 )
 
@@ -29,6 +30,29 @@ def test_a_group_that_lacks_a_data_set_has_no_mean(store):
     metrics = Mirror(store, wider).content(trial_id(COSINE)).metrics
     assert "nDCG_10/group.out" in metrics
     assert "nDCG_10/group.both" not in metrics
+
+
+def test_scores_on_pools_are_told_apart_from_those_over_corpora(store):
+    record = pooled_sweep(store)
+    content = Mirror(store, record).content(trial_id(COSINE))
+    found = {name: value for name, value in content.metrics.items() if name.startswith("nDCG")}
+    assert found == pytest.approx(
+        {
+            "nDCG_10/group.in_domain": 0.6,
+            "nDCG_10/group.both": 0.3,
+            "nDCG_10/group.out.pool": 0.7,
+            "nDCG_10/attack": 0.6,
+            "nDCG_10/pydoc.test.full": 0.3,
+            "nDCG_10/pydoc.test.pool": 0.7,
+        }
+    )
+    over_corpora, on_pools = content.description.split("On pools, parts of each corpus")
+    assert "| pydoc | both | nDCG@10 | 30.00 |" in over_corpora
+    assert "70.00" not in over_corpora
+    assert "| pydoc | out | nDCG@10 | 70.00 |" in on_pools
+    assert "30.00" not in on_pools
+    mixed = replace(record, evaluations=tuple(replace(e, groups=("all",)) for e in record.evaluations))
+    assert not [name for name in Mirror(store, mixed).content(trial_id(COSINE)).metrics if "group." in name]
 
 
 def test_rows_that_the_sweep_does_not_ask_for_are_not_mirrored(store, monkeypatch):

@@ -10,12 +10,14 @@ from results.layout import (
     LeftOut,
     PlannedEvaluation,
     PlannedTrial,
+    PoolRecord,
     Status,
     SweepRecord,
     answer_rows,
     evaluations_key,
     evaluations_to_bytes,
     per_query_rows,
+    pool_record,
     probe_prefix,
     probe_rows,
     spec_key,
@@ -34,6 +36,8 @@ from search_spaces.specs import (
     DataSpec,
     EncoderSpec,
     EvaluationSpec,
+    PoolSettings,
+    PoolSpec,
     ProbeSpec,
     RagSpec,
     ReaderSpec,
@@ -133,7 +137,8 @@ def evaluation_spec(planned, *, measures=None, score_similarities="own"):
         entry = DataSet(name=planned.data_set, source=f"path:{planned.data_set}", measures=measures)
     data = DataSpec(entry=entry, split=planned.split, content_hash=planned.data_hash, num_pairs=100)
     rag = rag_spec(planned) if planned.reader else None
-    return EvaluationSpec(data=data, score_similarities=score_similarities, rag=rag)
+    pool = PoolSpec(settings=PoolSettings()) if planned.tier == "pool" else None
+    return EvaluationSpec(data=data, score_similarities=score_similarities, rag=rag, tier=planned.tier, pool=pool)
 
 
 def rag_spec(planned):
@@ -148,16 +153,26 @@ def rag_spec(planned):
     )
 
 
-def evaluation(data_set, *groups, main_measure="nDCG@10", split="test", reader=None, num_passages=None, part_of=None):
+def evaluation(
+    data_set,
+    *groups,
+    main_measure="nDCG@10",
+    split="test",
+    reader=None,
+    num_passages=None,
+    part_of=None,
+    tier="full",
+):
     return PlannedEvaluation(
         data_set=data_set,
         data_hash=f"hash-of-{data_set}-{split}",
         split=split,
-        tier="full",
+        tier=tier,
         main_measure=main_measure,
         relevance_threshold=1,
         groups=groups,
         in_domain="in_domain" in groups,
+        pool_id=f"pool-of-{data_set}" if tier == "pool" else None,
         reader=reader,
         num_passages=num_passages,
         part_of=part_of,
@@ -301,6 +316,21 @@ class SweepFolder:
             rows += softmax_rows_of(rows[0], softmax or {})
             write_rows(self.store, probe_rows(key), "probes", rows, provenance_json=provenance_json)
         return key
+
+    def write_pool(self, planned, settings=None):
+        """The record of a data set's pool."""
+        record = PoolRecord(
+            pool_id=planned.pool_id,
+            data_set=planned.data_set,
+            split=planned.split,
+            num_corpus_documents=8_841_823,
+            num_documents=54_321,
+            counts={"judged": 9_000},
+            settings=settings or PoolSettings(),
+            encoders=("minilm-3l/finetune",),
+            made_by="{}",
+        )
+        self.store.write(pool_record(planned.pool_id), to_bytes(record))
 
     def fail_probe(self, spec, reason):
         key = self.add_probe(spec, None)

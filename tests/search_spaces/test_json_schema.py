@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from search_spaces.json_schema import json_schema
-from search_spaces.load import parse_sweep
 from search_spaces.problems import InputError
 
 SHIPPED = sorted((Path(__file__).parents[2] / "search_spaces").glob("*.yaml"))
@@ -70,7 +69,7 @@ def test_editors_and_densesweep_refuse_the_same(raw, parse, keys, value):
         {"evaluation": {"groups": "beir"}},
         {"evaluation": {"groups": {"beir": "all", "mine": "attack"}}},
         {"resources": {"gpus": "1/3", "memory": "512MiB", "accelerator_type": "A100"}},
-        {"resources": {"gpus": 0.25, "memory": 1000}},
+        {"resources": {"gpus": 0.25, "memory": "3TiB"}, "evaluation": {"memory_budget": "1KiB"}},
         {"zip": [["seed", "init_regime"]]},
         {"include": [{"similarity": "dot"}]},
         {"tune": {"spaces": {"weight_decay": {"choice": [0.0]}}, "seed": 5, "sampler": "grid", "scheduler": "none"}},
@@ -109,14 +108,6 @@ def test_shares_of_a_gpu_are_equal(raw, parse, gpus, message):
 def test_shares_of_a_gpu_are_read(raw, parse, written, gpus):
     raw["resources"] = {"gpus": written}
     assert parse(raw).resources.gpus == gpus
-
-
-@pytest.mark.parametrize(
-    ("written", "size"), [("4GB", 4 * 10**9), ("512MiB", 2**29), ("1.5 GiB", 3 * 2**29), ("7B", 7), (123, 123)]
-)
-def test_sizes_are_read(raw, parse, written, size):
-    raw["resources"] = {"memory": written}
-    assert parse_sweep(yaml.safe_dump(raw), where="x", folder=Path()).resources.memory == size
 
 
 def test_a_kind_of_gpu_needs_gpus(raw, parse):

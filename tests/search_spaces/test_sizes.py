@@ -1,7 +1,5 @@
 """Sizes of memory as a sweep file has them."""
 
-import re
-
 import pytest
 
 from search_spaces.expand import expand
@@ -18,13 +16,26 @@ def test_sizes_are_read_and_written(text, num_bytes):
 
 
 @pytest.mark.parametrize(
-    "text", ["2GB", "2G", "2", "2147483648", "1.5GiB", "0GiB", "-1GiB", "2 GiB", "2gib", "", "GiB"]
+    "text", ["2GB", "2G", "2", 2147483648, 2.5, "1.5GiB", "0GiB", "-1GiB", "2 GiB", "2gib", "", "GiB", "2GiB\n"]
 )
 def test_what_is_no_size_is_refused(parse, raw, text):
+    """Of every key alike, and by editors."""
     raw["evaluation"] = {**raw["evaluation"], "memory_budget": text}
-    message = f"evaluation.memory_budget: '{text}' is not a size (write a whole number and KiB, MiB, GiB, TiB"
-    with pytest.raises(InputError, match=re.escape(message)):
+    raw["resources"] = {"memory": text}
+    with pytest.raises(InputError) as refused:
         parse(raw)
+    said = f"'{text}' is not a size (write a whole number and KiB, MiB, GiB, TiB, such as 2GiB)"
+    assert {(p.key, p.message) for p in refused.value.problems} == {
+        ("evaluation.memory_budget", said),
+        ("resources.memory", said),
+    }
+
+
+def test_every_key_takes_a_size(parse, raw):
+    raw["evaluation"] = {**raw["evaluation"], "memory_budget": "2GiB"}
+    raw["resources"] = {"memory": "512MiB"}
+    sweep = parse(raw)
+    assert (sweep.evaluation.memory_budget, sweep.resources.memory) == (2**31, 2**29)
 
 
 def test_a_size_between_units_is_rounded_up_to_the_next_smaller_one():

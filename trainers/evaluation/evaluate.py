@@ -16,11 +16,10 @@ from trainers.evaluation.evaluate_sts import evaluate_sts
 from trainers.evaluation.evaluated_group import EvaluatedGroup
 from trainers.evaluation.evaluations import Wanted, lacks_only_answers
 from trainers.evaluation.found_documents import Positions, kept_found
-from trainers.evaluation.judged_queries import load_evaluated
+from trainers.evaluation.pools import load_searched, searched_hashes
 from trainers.evaluation.reader import Readers
 from trainers.evaluation.shard_queue import NOBODY, Helpers
 from trainers.evaluation.shared_texts import sharing_groups
-from trainers.evaluation.text_hashes import stored_corpus_hashes
 
 
 def evaluate(
@@ -78,9 +77,9 @@ def evaluate_all(
     left = dict(wanted)
     for evaluation, document_QK in _to_answer_alone(checkpoint, wanted, store):
         evaluated({evaluation: left.pop(evaluation)}).answer(evaluation, document_QK, say)
-    for group in _groups(list(left)):
+    for group in _groups(list(left), store):
         some = {evaluation: left[evaluation] for evaluation in group}
-        name = f"evaluating {', '.join(evaluation.data.name for evaluation in group)}"
+        name = f"evaluating {', '.join(dict.fromkeys(evaluation.data.name for evaluation in group))}"
         say(name)
         if group[0].data.entry.is_scored:
             evaluate_sts(folder, group[0], some[group[0]], store=store, encoder=encoder, verify=verify)
@@ -101,11 +100,11 @@ def _to_answer_alone(
                 yield evaluation, found
 
 
-def _groups(evaluations: Sequence[EvaluationSpec]) -> list[list[EvaluationSpec]]:
+def _groups(evaluations: Sequence[EvaluationSpec], store: Store) -> list[list[EvaluationSpec]]:
     """Those that are done together, in their order: retrieval data sets that share passages."""
     groups = [[evaluation] for evaluation in evaluations if evaluation.data.entry.is_scored]
     for precision in dict.fromkeys(evaluation.precision for evaluation in evaluations):
         some = [e for e in evaluations if e.precision == precision and not e.data.entry.is_scored]
-        hashes = [stored_corpus_hashes(e.data.entry, load_evaluated(e).corpus) for e in some]
+        hashes = [searched_hashes(e, load_searched(e, store).corpus) for e in some]
         groups += [[some[index] for index in group] for group in sharing_groups(hashes)]
     return sorted(groups, key=lambda group: evaluations.index(group[0]))

@@ -24,9 +24,10 @@ from trainers.evaluation.encoding_meter import EncodingMeter
 from trainers.evaluation.evaluation_rows import norm_columns, per_query_columns
 from trainers.evaluation.evaluations import Wanted
 from trainers.evaluation.found_documents import Positions, keep_found
-from trainers.evaluation.judged_queries import load_evaluated, split_queries
+from trainers.evaluation.judged_queries import split_queries
 from trainers.evaluation.kept_embeddings import keep_part
 from trainers.evaluation.measures import QueryValue, depth
+from trainers.evaluation.pools import load_searched, searched_hashes
 from trainers.evaluation.qa import Answering, answer_missing
 from trainers.evaluation.reader import Readers
 from trainers.evaluation.run_files import packed_run
@@ -34,7 +35,6 @@ from trainers.evaluation.shard_queue import NOBODY, Helpers
 from trainers.evaluation.shared_texts import Indices, TextOrder, text_order
 from trainers.evaluation.snapshots import StoredSnapshots
 from trainers.evaluation.stream import Evaluated, FloatMatrix, Searched
-from trainers.evaluation.text_hashes import stored_corpus_hashes
 from trainers.provenance import provenance
 from trainers.search import BLOCK_DOCUMENTS
 
@@ -58,7 +58,7 @@ class EvaluatedGroup:
         self._verify = verify
         self._readers = readers
         self._helpers = helpers
-        self._collections = {evaluation: load_evaluated(evaluation) for evaluation in wanted}
+        self._collections = {evaluation: load_searched(evaluation, store) for evaluation in wanted}
         self._queries = {
             e: split_queries(collection, e.data.split, e.data.entry.exclusion)
             for e, collection in self._collections.items()
@@ -118,7 +118,7 @@ class EvaluatedGroup:
 
     def _order(self) -> TextOrder:
         return text_order(
-            [stored_corpus_hashes(e.data.entry, collection.corpus) for e, collection in self._collections.items()]
+            [searched_hashes(evaluation, collection.corpus) for evaluation, collection in self._collections.items()]
         )
 
     def _searched(self, evaluation: EvaluationSpec) -> Searched:

@@ -1,4 +1,4 @@
-"""Published figures of BM25 held against a collection: whether it is the one that others ranked. Torch-free."""
+"""Published figures of BM25 held against a collection: whether it is the one that others ranked."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ import pyarrow as pa
 from search_spaces.catalogue.data_sets import DataSet, ReferenceFigure
 from trainers import data_sets
 from trainers.data_sets.collection import strings
+from trainers.evaluation.bm25 import bm25_top
 from trainers.evaluation.judged_queries import JudgedQueries, split_queries
-from trainers.evaluation.lucene_bm25 import bm25_ranking
 from trainers.evaluation.measures import depth, per_query
 
 _BM25 = "BM25 (Lucene, k1 0.9, b 0.4"
@@ -50,7 +50,7 @@ def compared_figures(entry: DataSet) -> Iterator[ComparedFigure]:
 
 
 def _mean(entry: DataSet, corpus: pa.Table, queries: JudgedQueries, measure: str) -> float:
-    ranking_QK = bm25_ranking(corpus, queries.texts, depth([measure]), queries.excluded)
+    ranking_QK = bm25_top(corpus, queries.texts, depth([measure]), excluded=queries.excluded)
     ranked = {
         query_id: strings(corpus["id"].take(pa.array(positions_K[positions_K >= 0])))
         for query_id, positions_K in zip(queries.ids, ranking_QK, strict=True)

@@ -5,7 +5,15 @@ copies have. BM25 is Lucene's over title and text as one field, as Pyserini repr
 answering sets too: see `qa`, which holds where their gold answers lie.
 """
 
-from search_spaces.catalogue.data_sets.entry import Answers, Counts, DataSet, Exclusion, ReferenceFigure, SplitCounts
+from search_spaces.catalogue.data_sets.entry import (
+    BM25_TOLERANCE,
+    Answers,
+    Counts,
+    DataSet,
+    Exclusion,
+    ReferenceFigure,
+    SplitCounts,
+)
 from search_spaces.catalogue.data_sets.qa import HOTPOTQA_ANSWERS, NQ_ANSWERS
 
 _BM25 = "BM25 (Lucene, k1 0.9, b 0.4, title and text)"
@@ -43,7 +51,7 @@ def beir_entry(
         ),
         reference=(
             ReferenceFigure(
-                system=_BM25, measure="nDCG@10", split="test", value=bm25, tolerance=0.002, origin="published"
+                system=_BM25, measure="nDCG@10", split="test", value=bm25, tolerance=BM25_TOLERANCE, origin="published"
             ),
         ),
         groups=groups,
