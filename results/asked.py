@@ -7,7 +7,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from results.layout import answer_rows, evaluations_from_bytes, evaluations_key, norm_rows, run_file, scored_rows
+from results.layout import (
+    answer_rows,
+    evaluations_from_bytes,
+    evaluations_key,
+    judgement_rows,
+    norm_rows,
+    run_file,
+    scored_rows,
+)
 from results.store import Store
 from search_spaces.identity import answers_id, encoding_id, evaluation_id
 from search_spaces.scoring import score_similarities, trained_similarity
@@ -21,6 +29,15 @@ class AskedRows:
     evaluation: EvaluationSpec
     score_similarity: str
     key: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedEncoding:
+    """One collection, and the keys of the norms found on it and of its judgements, which may not be there."""
+
+    evaluation: EvaluationSpec
+    norms: str
+    judgements: str
 
 
 def asked_evaluations(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedRows]:
@@ -59,6 +76,17 @@ def asked_norms(store: Store, trial: Mapping[str, Any]) -> list[str]:
         norm_rows(encoding_id(trial["checkpoint_hash"], evaluation))
         for evaluation in planned_evaluations(store, trial["trial_id"])
     ]
+
+
+def asked_encodings(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedEncoding]:
+    """The norms and judgements of every collection that a checkpoint is ranked on; `trial` is its row of TRIALS."""
+    for evaluation in planned_evaluations(store, trial["trial_id"]):
+        if not evaluation.data.entry.is_scored:
+            yield AskedEncoding(
+                evaluation=evaluation,
+                norms=norm_rows(encoding_id(trial["checkpoint_hash"], evaluation)),
+                judgements=judgement_rows(evaluation.data),
+            )
 
 
 def planned_evaluations(store: Store, trial_id: str) -> tuple[EvaluationSpec, ...]:
