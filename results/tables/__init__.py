@@ -5,22 +5,30 @@ from dataclasses import dataclass
 
 from results.collect import Collected
 from results.layout import SweepRecord
+from results.magnitude_correlation import SIMILARITY
 from results.tables import (
     claims,
+    cohen_d,
     fisher_check,
+    fisher_summary,
     gains,
     gains_by_dataset,
+    learned_gamma,
+    magnitude_correlation,
     missing,
     rag,
+    rag_gains,
     ranks,
     seeds,
     significance,
     sts,
+    train_score_matrix,
     winners,
 )
 from results.tables.table import Table, TableOptions
 from search_spaces.catalogue.data_sets import SPEARMAN
 from search_spaces.catalogue.registry import Registry
+from search_spaces.catalogue.similarities import SIMILARITIES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +61,18 @@ def _has_pairs(record: SweepRecord) -> bool:
 
 def _has_probes(record: SweepRecord) -> bool:
     return _has_retrieval(record) and bool(record.probes)
+
+
+def _trains_gammas(record: SweepRecord) -> bool:
+    return _trains(record, {similarity.name for similarity in SIMILARITIES.values() if similarity.trained})
+
+
+def _trains_qnorm(record: SweepRecord) -> bool:
+    return _has_retrieval(record) and _trains(record, {SIMILARITY})
+
+
+def _trains(record: SweepRecord, similarities: set[str]) -> bool:
+    return any(similarities & set(trial.title.split("/")) for trial in record.trials)
 
 
 TABLES = Registry(
@@ -110,9 +130,57 @@ TABLES = Registry(
             name="rag", summary="a reader's answers from what was found", build=rag.build, applies=_has_questions
         ),
         TableBuilder(
+            name="rag_gains",
+            summary="gains of its answers, with paired tests",
+            build=rag_gains.build,
+            applies=_has_questions,
+        ),
+        TableBuilder(
+            name="train_score_matrix",
+            summary="trained with one similarity, scored with another",
+            build=train_score_matrix.build,
+            applies=_has_retrieval,
+        ),
+        TableBuilder(
+            name="learned_gamma",
+            summary="trained gammas over the steps of a training",
+            build=learned_gamma.build,
+            applies=_trains_gammas,
+        ),
+        TableBuilder(
+            name="cohen_d",
+            summary="norms of relevant and irrelevant documents",
+            build=cohen_d.build,
+            applies=_has_retrieval,
+        ),
+        TableBuilder(
+            name="magnitude_correlation",
+            summary="norms of relevant documents against gains",
+            build=magnitude_correlation.build,
+            applies=_trains_qnorm,
+        ),
+        TableBuilder(
             name="fisher_check",
             summary="what Fisher information called, who won",
             build=fisher_check.build,
+            applies=_has_probes,
+        ),
+        TableBuilder(
+            name="fisher_summary",
+            summary="its calls against a coin and fixed calls, regret",
+            build=fisher_summary.build,
+            applies=_has_probes,
+        ),
+        TableBuilder(
+            name="fisher_tau",
+            summary="whether predicted differences order observed ones",
+            build=fisher_summary.build_tau,
+            applies=_has_probes,
+        ),
+        TableBuilder(
+            name="fisher_published",
+            summary="the study's own Fisher check, for reference",
+            build=fisher_check.build_published,
             applies=_has_probes,
         ),
         TableBuilder(name="missing", summary="what the sweep asked for and does not have", build=missing.build),
