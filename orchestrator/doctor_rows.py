@@ -22,6 +22,7 @@ _ROWS: Mapping[re.Pattern[str], str] = {
         r"trials/[^/]+/history\.parquet": "history",
         r"encodings/[^/]+/norms\.parquet": "norms",
         r"encodings/[^/]+/embeddings/[^/]+\.parquet": "embeddings",
+        r"judgements/[^/]+\.parquet": "judgements",
         r"evaluations/[^/]+/per_query\.parquet": "per_query",
         r"evaluations/[^/]+/sts\.parquet": "sts",
         r"answers/[^/]+/qa\.parquet": "qa",

@@ -20,7 +20,7 @@ from orchestrator.data_inputs import DataInput, data_inputs
 from orchestrator.descriptions import run_description
 from orchestrator.labels import RunLabels, labels, names, provenance_tags
 from results import layout
-from results.asked import AskedRows, asked_answers, asked_evaluations, asked_norms, planned_evaluations
+from results.asked import AskedRows, asked_answers, asked_encodings, asked_evaluations, asked_norms, planned_evaluations
 from results.best import BestTrial, best_trials, cell_name
 from results.layout import PlannedEvaluation, Status, SweepRecord
 from results.manifests import checkpoint_manifest
@@ -192,7 +192,9 @@ class Mirror:
             asked = [rows for rows in asked_evaluations(self._store, row) if self._store.exists(rows.key)]
             norms = [owned for owned in asked_norms(self._store, row) if self._store.exists(owned)]
             answers = [rows for rows in asked_answers(self._store, row) if self._store.exists(rows.key)]
-            keys = (*norms, *(rows.key for rows in (*asked, *answers)))
+            kept = dict.fromkeys(encoding.judgements for encoding in asked_encodings(self._store, row))
+            judgements = [judged for judged in kept if self._store.exists(judged)]
+            keys = (*norms, *judgements, *(rows.key for rows in (*asked, *answers)))
             artifacts.update({owned: self._store.read(owned) for owned in keys})
             scores = self._scores(spec, asked, artifacts)
             metrics = _headline(row, scores, self._record.evaluations, self._answer_scores(spec, answers, artifacts))

@@ -11,6 +11,7 @@ from results.layout import (
     answer_rows,
     evaluations_from_bytes,
     evaluations_key,
+    judgement_rows,
     norm_rows,
     per_query_rows,
     run_file,
@@ -29,6 +30,15 @@ class AskedRows:
     evaluation: EvaluationSpec
     score_similarity: str
     key: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedEncoding:
+    """One collection, and the keys of the norms found on it and of its judgements, which may not be there."""
+
+    evaluation: EvaluationSpec
+    norms: str
+    judgements: str
 
 
 def asked_evaluations(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedRows]:
@@ -90,6 +100,17 @@ def asked_norms(store: Store, trial: Mapping[str, Any]) -> list[str]:
         norm_rows(encoding_id(trial["checkpoint_hash"], evaluation))
         for evaluation in planned_evaluations(store, trial["trial_id"])
     ]
+
+
+def asked_encodings(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedEncoding]:
+    """The norms and judgements of every collection that a checkpoint is ranked on; `trial` is its row of TRIALS."""
+    for evaluation in planned_evaluations(store, trial["trial_id"]):
+        if not evaluation.data.entry.is_scored:
+            yield AskedEncoding(
+                evaluation=evaluation,
+                norms=norm_rows(encoding_id(trial["checkpoint_hash"], evaluation)),
+                judgements=judgement_rows(evaluation.data),
+            )
 
 
 def planned_evaluations(store: Store, trial_id: str) -> tuple[EvaluationSpec, ...]:

@@ -8,9 +8,9 @@ from typing import Any, Literal
 import polars as pl
 import pyarrow as pa
 
-from results.asked import AskedRows, asked_answers, asked_evaluations, asked_norms
+from results.asked import AskedRows, asked_answers, asked_encodings, asked_evaluations, asked_norms
 from results.cells import cell_of, settings_of
-from results.layout import PlannedTrial, SweepRecord, probe_rows, spec_key, trial_prefix, trial_rows
+from results.layout import PlannedTrial, SweepRecord, history_rows, probe_rows, spec_key, trial_prefix, trial_rows
 from results.missing import (
     Missing,
     missing_answers,
@@ -21,7 +21,7 @@ from results.missing import (
 )
 from results.query_scores import DataKey, QueryScores, query_scores
 from results.rows import provenance_of, read_rows
-from results.schemas import CELL_COLUMNS, NORMS, PER_QUERY, PROBES, QA, STS, TRIALS
+from results.schemas import CELL_COLUMNS, HISTORY, NORMS, PER_QUERY, PROBES, QA, STS, TRIALS
 from results.scores import data_set_scores
 from results.selection import SETTING_COLUMNS
 from results.softmax import SOFTMAX_COLUMNS
@@ -30,7 +30,7 @@ from results.store import Store
 from results.versions import Made, mixed_versions
 from search_spaces.catalogue.data_sets import SPEARMAN
 from search_spaces.catalogue.similarities import SIMILARITIES
-from search_spaces.specs import TrialSpec, from_json
+from search_spaces.specs import DataSpec, TrialSpec, from_json
 
 _DATA_KEY = ["data_set", "data_hash", "split", "tier"]
 
@@ -97,6 +97,48 @@ class Collected:
         trials = self.trials.select("trial_id", "checkpoint_hash")
         rows = rows.unique(pl.exclude("norm"), keep="first", maintain_order=True)  # of both tiers, once
         return rows.join(data, on=data.columns, how="semi").join(trials, on="checkpoint_hash")
+
+    def history(self) -> pl.DataFrame:
+        """What every step of the trainings showed, the schema HISTORY; read when asked for, since it is much."""
+        trained = self.trials.filter(pl.col("kind") == "train")["trial_id"]
+        keys = [history_rows(trial) for trial in trained if self.store.exists(history_rows(trial))]
+        return _concat(HISTORY, (read_rows(self.store, key, "history") for key in keys))
+
+    def encodings(self) -> Iterator["Encoding"]:
+        """Norms with judgements of every trial on every collection that it is ranked on, one at a time.
+
+        Those of which the folder has neither norms nor judgements are left away.
+        """
+        judged: dict[str, pl.DataFrame] = {}
+        for trial in self.trials.iter_rows(named=True):
+            for asked in asked_encodings(self.store, trial):
+                if not (self.store.exists(asked.norms) and self.store.exists(asked.judgements)):
+                    continue
+                if asked.judgements not in judged:
+                    judged[asked.judgements] = _frame(read_rows(self.store, asked.judgements, "judgements"))
+                yield Encoding(
+                    trial_id=trial["trial_id"],
+                    data=asked.evaluation.data,
+                    norms=_frame(read_rows(self.store, asked.norms, "norms")),
+                    judgements=judged[asked.judgements],
+                )
+
+    def scored_pairs(self) -> Iterator[tuple[str, pl.DataFrame]]:
+        """(trial id, rows of the schema STS) of every trial, data set of pairs and score similarity, one at a time."""
+        for trial in self.trials.iter_rows(named=True):
+            for asked in asked_evaluations(self.store, trial):
+                if asked.evaluation.data.entry.is_scored and self.store.exists(asked.key):
+                    yield trial["trial_id"], _frame(read_rows(self.store, asked.key, "sts"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoding:
+    """What one trial's encoder made of one collection: norms (the schema NORMS) beside JUDGEMENTS."""
+
+    trial_id: str
+    data: DataSpec
+    norms: pl.DataFrame
+    judgements: pl.DataFrame
 
 
 def collect(store: Store, record: SweepRecord) -> Collected:

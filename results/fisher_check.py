@@ -1,86 +1,77 @@
-"""The Fisher check: what predictors called before training, held against which of qnorm and dnorm won."""
+"""The Fisher check: what predictors called before training, held against which of qnorm and dnorm won, per group."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import polars as pl
 
+from results.observed_sides import ROWS_MISSING, SIDES, Observed, observe
 from results.predictions import PREDICTORS, predictions
-from results.scores import group_scores, mean_if_whole
+from results.query_scores import DataKey, QueryScores
+from results.scores import group_means
 from results.selection import refuse_repeats, scale_name, select_trials
 from results.softmax import PROBE_SOFTMAX_COLUMNS, probe_softmax
 from search_spaces.catalogue.init_regimes import INIT_REGIMES
 
 Verdict = Literal["hit", "miss", "undecided", "tie", "not run"]
-SIDES = ("qnorm", "dnorm")
-ROWS_MISSING = "its rows are missing"
+PRIMARY = "primary"  # the mean of several primary groups, as a group of its own
 PROBE_MISSING = "its probe is missing"
 DERIVED_REASONS = (ROWS_MISSING, PROBE_MISSING)  # they follow from what collect lists as missing
-_TIED_BELOW = 1e-12  # of a score of 0 to 1: a difference that only the order of summation makes
+COLUMNS = (
+    *("predictor", "statistic", "training_data", "scale", "family", "layers", "init_regime", "seed"),
+    *("group", "is_primary", "measure"),
+    *("qnorm_min", "qnorm_max", "dnorm_min", "dnorm_max", "difference_min", "difference_max", "low", "high"),
+    *PROBE_SOFTMAX_COLUMNS,
+    *("call", "qnorm_score", "dnorm_score", "gain", "gain_low", "gain_high", "gain_p", "sources"),
+    *("winner", "verdict", "num_seeds", "reason", "probe_id", "trial_ids"),
+)
 _CELL = ["training_data", "training_data_hash", "scale_mode", "scale_value", "family", "layers", "init_regime"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Observed:
-    """Both sides' scores in one cell (0 to 1), None where rows are missing. `seeds` are those of each side's trials."""
-
-    scores: Mapping[str, float | None]
-    seeds: Mapping[str, tuple[int | None, ...]]
-
-    @property
-    def not_trained(self) -> tuple[str, ...]:
-        """The sides that the sweep does not train in this cell."""
-        return tuple(side for side in SIDES if not self.seeds[side])
-
-    @property
-    def winner(self) -> str | None:
-        """The side with the higher score, 'tie', or None where there is nothing to compare."""
-        qnorm, dnorm = (self.scores[side] for side in SIDES)
-        if qnorm is None or dnorm is None:
-            return None
-        if abs(qnorm - dnorm) < _TIED_BELOW:
-            return "tie"
-        return "qnorm" if qnorm > dnorm else "dnorm"
+_ADDED = {
+    **dict.fromkeys(["statistic", "scale", "group", "measure"], pl.String),
+    "is_primary": pl.Boolean,
+    **dict.fromkeys(["qnorm_score", "dnorm_score", "gain", "gain_low", "gain_high", "gain_p"], pl.Float64),
+    **dict.fromkeys(["sources", "winner", "verdict", "trial_ids"], pl.String),
+    "num_seeds": pl.Int64,
+}
 
 
 def fisher_check(
     probes: pl.DataFrame,
-    per_query: pl.DataFrame,
+    data_set_scores: pl.DataFrame,
+    query_scores: Mapping[DataKey, QueryScores],
     expected: pl.DataFrame,
     *,
     primary_groups: Sequence[str],
     where: Mapping[str, str] | None = None,
 ) -> pl.DataFrame:
-    """One row per predictor and trained cell: the call, the observed winner, and the verdict on the call.
+    """One row per predictor, trained cell and group: the call, the observed winner, and the verdict on the call.
 
-    The winner is the side with the higher unweighted mean score over `primary_groups`, averaged over seeds. Where
-    weights are random there is a probe, and a row, for each seed, held against that seed's trials.
+    The first rows of a cell (`is_primary`) are of the primary groups, declared before running: where there are several
+    of them, their unweighted mean, as group PRIMARY. `gain` is qnorm's score minus dnorm's, seeds averaged, with the
+    interval and p of the two-way model (`results.statistics.contrasts`); the winner is the side on which that interval
+    lies, 'tie' where it holds 0 or is unknown (a difference that is the same in every query decides by its sign).
+    Where weights are random there is a probe, and a row, for each seed, held against that
+    seed's trials. `sources` says what the interval takes as random: with one seed the winner is one of these
+    checkpoints, not of the similarity.
+
     Verdicts: 'hit', 'miss', 'undecided' (no call), 'tie' (no winner), 'not run' (the sweep does not train both sides).
     A verdict that missing rows forbid is null, and `reason` says why. Scores are 0 to 1, kappa's logarithm is of base
-    10. PROBE_SOFTMAX_COLUMNS say how sharp the softmax was at which the probe was taken. In `where`, a choice of
-    similarity or kind changes nothing here.
+    10. PROBE_SOFTMAX_COLUMNS say how sharp the softmax was at which the probe was taken. Frames and scores are those of
+    `results.collect.Collected`. In `where`, a choice of similarity or kind changes nothing here.
 
     Raises:
-        SelectionError: two trials of one cell and seed, primary groups of two evaluation tiers, or a choice that finds
-            nothing.
+        SelectionError: two trials of one cell and seed, two evaluation tiers, or a choice that finds nothing.
+        MixedMeasuresError: a group whose data sets have different main measures.
     """
     chosen = select_trials(expected, where or {})
     refuse_repeats(chosen)
     trained = chosen.filter(pl.col("kind") == "train")
     found = predictions(probes).join(probe_softmax(probes), on="probe_id", how="left", maintain_order="left")
     calls = _calls(trained, found)
-    in_primary = trained.filter(pl.col("group").is_in(primary_groups) & pl.col("similarity").is_in(SIDES))
-    scores = _primary_scores(group_scores(per_query, in_primary))
-    rows = [_row(call, _observe(call, scores)) for call in calls.iter_rows(named=True)]
-    added = {"qnorm_score": pl.Float64, "dnorm_score": pl.Float64, "num_seeds": pl.Int64}
-    texts = dict.fromkeys(["statistic", "scale", "winner", "verdict"], pl.String)
-    return pl.DataFrame(rows, schema={**calls.schema, **added, **texts}).select(
-        *("predictor", "statistic", "training_data", "scale", "family", "layers", "init_regime", "seed"),
-        *("qnorm_min", "qnorm_max", "dnorm_min", "dnorm_max", "difference_min", "difference_max", "low", "high"),
-        *PROBE_SOFTMAX_COLUMNS,
-        *("call", "qnorm_score", "dnorm_score", "winner", "verdict", "num_seeds", "reason"),
-    )
+    sides = trained.filter(pl.col("similarity").is_in(SIDES))
+    observed = _Observations(sides, group_means(data_set_scores, sides), query_scores, primary_groups)
+    rows = [row for call in calls.iter_rows(named=True) for row in observed.rows(call)]
+    return pl.DataFrame(rows, schema={**calls.schema, **_ADDED}).select(COLUMNS)
 
 
 def _calls(trained: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
@@ -89,56 +80,87 @@ def _calls(trained: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     cells = trained.with_columns(seed=pl.when(pl.col("init_regime").is_in(seeded)).then("seed"))
     cells = cells.select(*_CELL, "seed").unique(maintain_order=True)
     asked = cells.join(pl.DataFrame({"predictor": list(PREDICTORS)}), how="cross")
-    known = calls.drop("probe_id").with_columns(has_probe=pl.lit(value=True))
     key = [*_CELL, "seed", "predictor"]
-    found = asked.join(known, on=key, how="left", nulls_equal=True, maintain_order="left")
-    reason = pl.when(pl.col("has_probe").is_null()).then(pl.lit(PROBE_MISSING)).otherwise("reason")
-    return found.with_columns(reason=reason).drop("has_probe")
+    found = asked.join(calls, on=key, how="left", nulls_equal=True, maintain_order="left")
+    reason = pl.when(pl.col("probe_id").is_null()).then(pl.lit(PROBE_MISSING)).otherwise("reason")
+    return found.with_columns(reason=reason)
 
 
-def _primary_scores(scores: pl.DataFrame) -> pl.DataFrame:
-    """Each trial's unweighted mean over the primary groups."""
-    return scores.group_by(["trial_id", *_CELL, "seed", "similarity"], maintain_order=True).agg(mean_if_whole("score"))
+class _Observations:
+    """What was observed in each cell and group; each is computed once, since several predictors are held against it."""
 
+    def __init__(
+        self,
+        sides: pl.DataFrame,
+        means: pl.DataFrame,
+        queries: Mapping[DataKey, QueryScores],
+        primary_groups: Sequence[str],
+    ) -> None:
+        self._sides, self._means, self._queries = sides, means, queries
+        self._primary = [group for group in primary_groups if group in set(sides["group"])]
+        self._known: dict[tuple[Any, ...], list[tuple[str, bool, str | None, Observed]]] = {}
 
-def _observe(cell: Mapping[str, Any], scores: pl.DataFrame) -> Observed:
-    same = [pl.col(name).eq_missing(cell[name]) for name in _CELL]
-    if cell["seed"] is not None:
-        same.append(pl.col("seed") == cell["seed"])
-    here = scores.filter(*same)
-    sides = {side: here.filter(pl.col("similarity") == side) for side in SIDES}
-    return Observed(
-        scores={side: rows.select(mean_if_whole("score")).item() for side, rows in sides.items()},
-        seeds={side: tuple(rows["seed"].sort()) for side, rows in sides.items()},
-    )
+    def rows(self, call: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The rows of one call."""
+        cell = tuple(call[name] for name in (*_CELL, "seed"))
+        if cell not in self._known:
+            self._known[cell] = list(self._observe(cell))
+        for group, is_primary, measure, observed in self._known[cell]:
+            yield _row(call, observed) | {"group": group, "is_primary": is_primary, "measure": measure}
+
+    def _observe(self, cell: tuple[Any, ...]) -> Iterator[tuple[str, bool, str | None, Observed]]:
+        *values, seed = cell
+        same = [pl.col(name).eq_missing(value) for name, value in zip(_CELL, values, strict=True)]
+        if seed is not None:
+            same.append(pl.col("seed") == seed)
+        here = self._sides.filter(*same)
+        for group, is_primary, members in self._groups():
+            sides = here.filter(pl.col("group").is_in(members))
+            measures = sides["measure"].unique().to_list()
+            observed = observe(sides, self._means, self._queries, members, cell=" ".join(map(str, cell)))
+            yield group, is_primary, measures[0] if len(measures) == 1 else None, observed
+
+    def _groups(self) -> Iterator[tuple[str, bool, Sequence[str]]]:
+        """(name, whether the primary one, its groups): the primary one first, then the others in the sweep's order."""
+        alone = len(self._primary) == 1
+        yield self._primary[0] if alone else PRIMARY, True, self._primary
+        for group in self._sides["group"].unique(maintain_order=True):
+            if not (alone and group in self._primary):
+                yield group, False, [group]
 
 
 def _row(call: Mapping[str, Any], observed: Observed) -> dict[str, Any]:
     verdict, reason = _verdict(call, observed)
+    found = observed.difference
+    ids = dict.fromkeys(trial for side in SIDES for _, trial in observed.trials[side])
     return {
         **call,
         "statistic": PREDICTORS[call["predictor"]].statistic,
         "scale": scale_name(call["scale_mode"], call["scale_value"]),
         "qnorm_score": observed.scores["qnorm"],
         "dnorm_score": observed.scores["dnorm"],
+        "gain": found.value if found else None,
+        "gain_low": found.low if found else None,
+        "gain_high": found.high if found else None,
+        "gain_p": found.p if found else None,
+        "sources": found.sources if found else None,
         "winner": observed.winner,
         "verdict": verdict,
-        "num_seeds": len({*observed.seeds["qnorm"], *observed.seeds["dnorm"]}),
+        "num_seeds": len({seed for side in SIDES for seed, _ in observed.trials[side]}),
         "reason": reason,
+        "trial_ids": "; ".join(ids),
     }
 
 
 def _verdict(call: Mapping[str, Any], observed: Observed) -> tuple[Verdict | None, str | None]:
     if observed.not_trained:
         return "not run", f"the sweep does not train {' and '.join(observed.not_trained)} here"
-    if observed.winner is None:
-        return None, ROWS_MISSING
-    if observed.seeds["qnorm"] != observed.seeds["dnorm"]:
-        return None, "qnorm and dnorm have different seeds"
+    if observed.difference is None:
+        return None, observed.reason
     if call["call"] is None:
         return None, call["reason"]
     if call["call"] == "undecided":
-        return "undecided", None
+        return "undecided", call["reason"]
     if observed.winner == "tie":
-        return "tie", None
+        return "tie", observed.difference.reason if observed.difference.low is None else None
     return ("hit" if call["call"] == observed.winner else "miss"), None

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import TypeAdapter
 
 from results.room import Room
-from search_spaces.specs import EvaluationSpec, PoolSettings
+from search_spaces.specs import DataSpec, EvaluationSpec, PoolSettings
 
 SWEEP_FILE = "sweep.yaml"
 SWEEP_RECORD = "sweep.json"
@@ -185,6 +185,11 @@ def spec_key(trial_or_probe_prefix: str) -> str:
 def norm_rows(encoding_id: str) -> str:
     """The norms found in one encoding pass."""
     return f"encodings/{encoding_id}/norms.parquet"
+
+
+def judgement_rows(data: DataSpec) -> str:
+    """The judgements of one split of a data set, the same for every checkpoint."""
+    return f"judgements/{data.content_hash}.parquet"
 
 
 def embedding_rows(encoding_id: str, part: str) -> str:

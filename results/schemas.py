@@ -136,6 +136,16 @@ NORMS = _schema(
     ],
 )
 
+JUDGEMENTS = _schema(
+    "judgements",
+    [
+        _text("data_hash"),  # of a split of a data set: its corpus, queries and judgements
+        _text("query_id"),
+        _text("document_id"),
+        pa.field("relevance", pa.int64(), nullable=False),
+    ],
+)
+
 EMBEDDINGS = _schema(
     "embeddings",
     [
@@ -227,6 +237,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "history": HISTORY,
     "per_query": PER_QUERY,
     "norms": NORMS,
+    "judgements": JUDGEMENTS,
     "embeddings": EMBEDDINGS,
     "qa": QA,
     "sts": STS,

@@ -85,6 +85,7 @@ _FORMATS: Mapping[Kind, Callable[[Any, Any, int], str]] = {
     "range": _range,
     "pair": lambda first, second, decimals: f"{_plain(first, decimals)} / {_plain(second, decimals)}",
     "share_pair": lambda first, second, decimals: f"{_plain(first * 100, decimals)} / {_plain(second * 100, decimals)}",
+    "score_pair": lambda first, second, decimals: f"{_plain(first * 100, decimals)} / {_plain(second * 100, decimals)}",
     "interval": lambda low, high, decimals: f"[{_plain(low, decimals)}, {_plain(high, decimals)}]",
     "points_interval": lambda low, high, decimals: f"[{_signed(low * 100, decimals)}, {_signed(high * 100, decimals)}]",
 }

@@ -7,23 +7,31 @@ import polars as pl
 
 from results.collect import Collected
 from results.layout import SweepRecord
+from results.magnitude_correlation import SIMILARITY
 from results.tables import (
     claims,
+    cohen_d,
     fisher_check,
+    fisher_summary,
     gains,
     gains_by_dataset,
+    learned_gamma,
+    magnitude_correlation,
     missing,
     rag,
+    rag_gains,
     ranks,
     seeds,
     significance,
     sts,
+    train_score_matrix,
     winners,
 )
 from results.tables.table import Table, TableOptions
-from results.tables.tiers import of_one_tier, primary
+from results.tables.tiers import of_one_tier
 from search_spaces.catalogue.data_sets import SPEARMAN
 from search_spaces.catalogue.registry import Registry
+from search_spaces.catalogue.similarities import SIMILARITIES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +46,10 @@ class TableBuilder:
 
 def _ranked(collected: Collected) -> pl.DataFrame:
     return collected.expected
+
+
+def _answered(collected: Collected) -> pl.DataFrame:
+    return collected.expected_answers
 
 
 def _has_retrieval(record: SweepRecord) -> bool:
@@ -60,6 +72,18 @@ def _has_pairs(record: SweepRecord) -> bool:
 
 def _has_probes(record: SweepRecord) -> bool:
     return _has_retrieval(record) and bool(record.probes)
+
+
+def _trains_gammas(record: SweepRecord) -> bool:
+    return _trains(record, {similarity.name for similarity in SIMILARITIES.values() if similarity.trained})
+
+
+def _trains_qnorm(record: SweepRecord) -> bool:
+    return _has_retrieval(record) and _trains(record, {SIMILARITY})
+
+
+def _trains(record: SweepRecord, similarities: set[str]) -> bool:
+    return any(similarities & set(trial.title.split("/")) for trial in record.trials)
 
 
 TABLES = Registry(
@@ -119,13 +143,61 @@ TABLES = Registry(
         TableBuilder(
             name="rag",
             summary="a reader's answers from what was found",
-            build=of_one_tier(rag.build, lambda collected: collected.expected_answers),
+            build=of_one_tier(rag.build, _answered),
             applies=_has_questions,
+        ),
+        TableBuilder(
+            name="rag_gains",
+            summary="gains of its answers, with paired tests",
+            build=of_one_tier(rag_gains.build, _answered),
+            applies=_has_questions,
+        ),
+        TableBuilder(
+            name="train_score_matrix",
+            summary="trained with one similarity, scored with another",
+            build=of_one_tier(train_score_matrix.build, _ranked),
+            applies=_has_retrieval,
+        ),
+        TableBuilder(
+            name="learned_gamma",
+            summary="trained gammas over the steps of a training",
+            build=learned_gamma.build,
+            applies=_trains_gammas,
+        ),
+        TableBuilder(
+            name="cohen_d",
+            summary="norms of relevant and irrelevant documents",
+            build=of_one_tier(cohen_d.build, _ranked),
+            applies=_has_retrieval,
+        ),
+        TableBuilder(
+            name="magnitude_correlation",
+            summary="norms of relevant documents against gains",
+            build=of_one_tier(magnitude_correlation.build, _ranked),
+            applies=_trains_qnorm,
         ),
         TableBuilder(
             name="fisher_check",
             summary="what Fisher information called, who won",
-            build=of_one_tier(fisher_check.build, primary),
+            build=of_one_tier(fisher_check.build, _ranked),
+            applies=_has_probes,
+        ),
+        TableBuilder(
+            name="fisher_summary",
+            summary="its calls against a coin and fixed calls, regret",
+            build=of_one_tier(fisher_summary.build, _ranked),
+            applies=_has_probes,
+        ),
+        TableBuilder(
+            name="fisher_tau",
+            summary="whether predicted differences order observed ones",
+            build=of_one_tier(fisher_summary.build_tau, _ranked),
+            applies=_has_probes,
+        ),
+        TableBuilder(
+            name="fisher_published",
+            summary="the study's own Fisher check, for reference",
+            build=fisher_check.build_published,
             applies=_has_probes,
         ),
         TableBuilder(name="missing", summary="what the sweep asked for and does not have", build=missing.build),

@@ -7,6 +7,7 @@ import polars as pl
 from results.collect import Collected
 from results.selection import select_trials
 from results.sts import sts_scores
+from results.sts_symmetry import CELL, symmetry_losses
 from results.tables.parts import fairness_lines, missing_lines, model_name, parts_note, varying, warning_notes
 from results.tables.table import Column, Table, TableOptions
 from search_spaces.catalogue.data_sets import SPEARMAN
@@ -16,7 +17,10 @@ def build(collected: Collected, options: TableOptions) -> Table:
     """The table of scored pairs. Raises what `results.sts.sts_scores` raises."""
     found = sts_scores(collected.correlations, collected.expected_sts, where=options.where, pool=options.pool)
     mean = pl.format("mean of {}", "group")
-    rows = found.with_columns(model_name(), shown_data_set=pl.coalesce("data_set", mean))
+    losses = symmetry_losses(collected.scored_pairs(), collected.expected_sts, where=options.where)
+    on = [*CELL, "data_set", "split"]
+    with_losses = found.join(losses, on=on, how="left", nulls_equal=True, maintain_order="left")
+    rows = with_losses.with_columns(model_name(), shown_data_set=pl.coalesce("data_set", mean))
     return Table(
         name="sts",
         title="Scored pairs of texts: Spearman correlation with the raters",
@@ -47,6 +51,9 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
         *scored_with,
         Column(key="forward", header="Spearman s(a, b)", kind="score", ranked=True),
         Column(key="swapped", header="Spearman s(b, a)", kind="score"),
+        Column(key="loss", header="loss of symmetry", kind="points"),
+        Column(key="loss_low", upper="loss_high", header="95 % interval", kind="points_interval"),
+        Column(key="loss_adjusted_p", header="p (Holm)", kind="p", decimals=3),
         Column(key="untrained", header="untrained", kind="score"),
         Column(key="num_seeds", header="seeds", kind="count"),
     )
@@ -58,6 +65,11 @@ def _notes(rows: pl.DataFrame) -> Iterator[str]:
     yield (
         "A pair's first text takes the query's part in s(a, b) and the document's in s(b, a): a symmetric similarity "
         "gives the same for both."
+    )
+    yield (
+        "Loss of symmetry: s(a, b)'s correlation minus s(b, a)'s, in points (times 100), with the interval and p of "
+        "the two-way model of seeds and pairs on each pair's share of the difference; Holm over the table. No p: the "
+        "two orders are the same, and there is nothing to test."
     )
     yield "Untrained: the checkpoint before training, s(a, b) under the row's score similarity."
     if rows["num_seeds"].max() == 1:

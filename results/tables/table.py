@@ -23,6 +23,7 @@ Kind = Literal[
     "points_interval",
     "pair",
     "share_pair",
+    "score_pair",
 ]
 
 
@@ -33,7 +34,7 @@ class Column:
     `kind` says how raw values print: 'score' (0 to 1) times 100; 'points' (a difference of scores) times 100 with
     sign; 'percent' (a ratio) times 100 with sign; 'p' as it is, or '<0.001'; 'plain' as it is; 'range' and 'interval'
     as they are, from `key` to `upper`, 'points_interval' times 100 with signs; 'pair' the two of them side by side,
-    'share_pair' (0 to 1) times 100.
+    'share_pair' and 'score_pair' (0 to 1) times 100.
     A `ranked` column marks the best and the second row of each block, as `Table.rank` orders them. A `detail` is left
     away where there is little room: on a terminal and in LaTeX.
     """

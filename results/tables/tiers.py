@@ -34,12 +34,6 @@ def of_one_tier(build: Build, scored: Scored) -> Build:
     return built
 
 
-def primary(collected: Collected) -> pl.DataFrame:
-    """What decides the winner of the Fisher check."""
-    groups = collected.record.primary_groups
-    return collected.expected.filter(pl.col("group").is_in(groups))
-
-
 def _pool_notes(collected: Collected, chosen: pl.DataFrame) -> Iterator[str]:
     data = set(chosen.select("data_set", "data_hash", "split").iter_rows())
     planned = [e for e in collected.record.evaluations if e.tier == "pool"]

@@ -16,6 +16,9 @@ from results.layout import (
     answer_rows,
     evaluations_key,
     evaluations_to_bytes,
+    history_rows,
+    judgement_rows,
+    norm_rows,
     per_query_rows,
     pool_record,
     probe_prefix,
@@ -28,10 +31,11 @@ from results.layout import (
     trial_rows,
 )
 from results.rows import write_rows
+from results.schemas import HISTORY
 from results.store import Store
 from search_spaces.catalogue.data_sets import SPEARMAN, DataSet
 from search_spaces.catalogue.similarities import SIMILARITIES
-from search_spaces.identity import answers_id, evaluation_id, probe_id, trial_id
+from search_spaces.identity import answers_id, encoding_id, evaluation_id, probe_id, trial_id
 from search_spaces.specs import (
     DataSpec,
     EncoderSpec,
@@ -304,6 +308,34 @@ class SweepFolder:
         key = per_query_rows(evaluation_id(checkpoint, evaluation_spec(planned), similarity_spec(scored_with)))
         write_rows(self.store, key, "per_query", rows, provenance_json=provenance_json)
 
+    def write_norms(self, trial, planned, documents, *, queries=(1.0, 3.0)):
+        """Norms of queries q0, q1, ... and of documents d0, d1, ..."""
+        checkpoint = f"checkpoint-{trial}"
+        data = {"data_set": planned.data_set, "data_hash": planned.data_hash, "split": planned.split}
+        rows = [
+            {"checkpoint_hash": checkpoint, **data, "side": side, "text_id": f"{side[0]}{index}", "norm": float(norm)}
+            for side, norms in (("query", queries), ("document", documents))
+            for index, norm in enumerate(norms)
+        ]
+        write_rows(self.store, norm_rows(encoding_id(checkpoint, evaluation_spec(planned))), "norms", rows)
+
+    def write_judgements(self, planned, grades):
+        """`grades` of (query, document)."""
+        rows = [
+            {"data_hash": planned.data_hash, "query_id": query, "document_id": document, "relevance": grade}
+            for (query, document), grade in grades.items()
+        ]
+        write_rows(self.store, judgement_rows(evaluation_spec(planned).data), "judgements", rows)
+
+    def write_history(self, trial, gammas):
+        """Steps 1, 2, ... with these (gamma_q, gamma_d)."""
+        numbers = {field.name: 1.0 for field in HISTORY if not field.nullable}
+        rows = [
+            numbers | {"trial_id": trial, "step": step, "gamma_q": gamma_q, "gamma_d": gamma_d}
+            for step, (gamma_q, gamma_d) in enumerate(gammas, start=1)
+        ]
+        write_rows(self.store, history_rows(trial), "history", rows)
+
     def add_probe(self, spec, differences, *, half_width=0.05, qnorm=2.0, softmax=None, provenance_json=None):
         """Write a probe: `differences` of log10 kappa (qnorm - dnorm) by rank; None plans it only.
 
@@ -574,7 +606,8 @@ def small_sweep(store):
     pairs = evaluation("stsb", "sts", main_measure=SPEARMAN)
     folder = SweepFolder(store=store, evaluations=(*retrieval, pairs, questions))
     for similarity, scores in FINETUNE.items():
-        folder.add_trial(trained(similarity), noisy_queries(scores), **softmax_of(similarity))
+        gammas = {"gamma_q": 0.5, "gamma_d": 0.5} if similarity == "learnable" else {}
+        folder.add_trial(trained(similarity), noisy_queries(scores), **softmax_of(similarity), **gammas)
     for similarity, scores in RANDOM.items():
         folder.add_trial(trained(similarity, init_regime="random"), noisy_queries(scores), **softmax_of(similarity))
     base = {"family": "smollm2", "layers": 2, "init_regime": "from_base"}
@@ -587,4 +620,26 @@ def small_sweep(store):
     folder.add_probe(probe(), {16: -0.2, 32: -0.12}, softmax=softmax)
     folder.add_probe(probe(init_regime="random", seed=0), {16: -0.3, 32: -0.1}, softmax=softmax)
     folder.add_probe(probe(**base), {16: 0.02, 32: 0.2}, softmax=softmax)
+    add_magnitudes(folder)
     return folder
+
+
+# d0 and d1 are relevant, d2 and d3 judged 0, d4 and d5 unjudged: d is 2 / sqrt(2) and 4 / sqrt(2) before `LONGER`.
+GRADES = {("q0", "d0"): 1, ("q0", "d2"): 0, ("q1", "d1"): 1, ("q1", "d3"): 0}
+NORMS_OF_DOCUMENTS = (5, 7, 3, 5, 1, 3)
+LONGER = {"qnorm": 2, "dot": 1}  # that the relevant ones are under a similarity
+
+
+def add_magnitudes(folder):
+    """Norms, judgements and, of the trained gammas, history of every trial of a folder."""
+    rankings = [planned for planned in folder.evaluations if planned.main_measure != SPEARMAN]
+    for planned in rankings:
+        folder.write_judgements(planned, GRADES)
+    for trial in folder.trials:
+        similarity = trial.title.split("/")[2]
+        for planned in rankings:
+            first, second, *rest = NORMS_OF_DOCUMENTS
+            more = LONGER.get(similarity, 0)
+            folder.write_norms(trial.trial_id, planned, (first + more, second + more, *rest))
+        if similarity == "learnable":
+            folder.write_history(trial.trial_id, [(0.5, 0.5), (0.48, 0.53), (0.49, 0.52), (0.5, 0.51)])

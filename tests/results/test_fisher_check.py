@@ -1,17 +1,21 @@
 """Calls from probe rows, and verdicts on them, case by case."""
 
+import numpy as np
 import polars as pl
 import pytest
 from builders import SweepFolder, evaluation, failed, probe, probe_rows_of, trained, two_queries
+from scipy import stats
 
 from results.collect import collect
-from results.fisher_check import PROBE_MISSING, ROWS_MISSING, fisher_check
+from results.fisher_check import PROBE_MISSING, fisher_check
 from results.layout import probe_rows
+from results.observed_sides import ROWS_MISSING
 from results.predictions import PREDICTORS, predictions
 from results.rows import write_rows
 from results.schemas import make_table
 from results.selection import SelectionError
 from results.store import open_store
+from results.tables import TABLES, TableOptions
 
 
 def probe_frame(differences, half_width=0.05, **changes):
@@ -73,10 +77,20 @@ def folder(tmp_path):
     return SweepFolder(store=open_store(str(tmp_path / "sweep")), evaluations=evaluations)
 
 
+def per_query(values):
+    """A score function from values by data set."""
+    return lambda data_set, _: values.get(data_set, [0.5, 0.5])
+
+
 def check(folder, **options):
     collected = collect(folder.store, folder.record())
     groups = collected.record.primary_groups
-    return fisher_check(collected.probes, collected.per_query, collected.expected, primary_groups=groups, **options)
+    scores = (collected.data_set_scores, collected.query_scores)
+    return fisher_check(collected.probes, *scores, collected.expected, primary_groups=groups, **options)
+
+
+def primary(folder, **options):
+    return check(folder, **options).filter("is_primary")
 
 
 def sides(folder, qnorm, dnorm, **spec):
@@ -145,7 +159,7 @@ def test_seeds_are_averaged_where_weights_are_not_random(folder):
     folder.add_probe(probe(), {16: -0.2})
     found = check(folder).row(0, named=True)
     assert (found["qnorm_score"], found["dnorm_score"]) == pytest.approx((0.4, 0.3))
-    assert (found["verdict"], found["num_seeds"], found["seed"]) == ("hit", 2, None)
+    assert (found["verdict"], found["num_seeds"], found["seed"]) == ("tie", 2, None)  # the seeds disagree
 
 
 def test_a_probe_of_random_weights_is_held_against_its_own_seed(folder):
@@ -153,7 +167,7 @@ def test_a_probe_of_random_weights_is_held_against_its_own_seed(folder):
     sides(folder, (0.5, 0.6), (0.5, 0.3), seed=1, init_regime="random")
     for seed in (0, 1):
         folder.add_probe(probe(init_regime="random", seed=seed), {16: -0.2})
-    frame = check(folder)
+    frame = primary(folder)
     assert frame.select("seed", "winner", "verdict").rows() == [(0, "dnorm", "miss"), (1, "qnorm", "hit")]
 
 
@@ -170,8 +184,8 @@ def test_each_training_data_set_has_its_own_row(folder):
     sides(folder, (0.5, 0.1), (0.5, 0.3), data="conala")
     folder.add_probe(probe(), {16: -0.2})
     folder.add_probe(probe(data="conala"), {16: -0.2})
-    assert check(folder).select("training_data", "verdict").rows() == [("attack", "hit"), ("conala", "miss")]
-    assert check(folder, where={"training_data": "conala"})["verdict"].to_list() == ["miss"]
+    assert primary(folder).select("training_data", "verdict").rows() == [("attack", "hit"), ("conala", "miss")]
+    assert primary(folder, where={"training_data": "conala"})["verdict"].to_list() == ["miss"]
 
 
 def test_a_hyperparameter_axis_is_refused(folder):
@@ -182,7 +196,7 @@ def test_a_hyperparameter_axis_is_refused(folder):
 
 
 def test_the_small_sweep(small_folder):
-    frame = check(small_folder)
+    frame = primary(small_folder)
     assert frame.select("family", "init_regime", "call", "winner", "verdict").rows() == [
         ("minilm", "finetune", "qnorm", "qnorm", "hit"),
         ("minilm", "random", "qnorm", "dnorm", "miss"),
@@ -195,4 +209,87 @@ def test_probe_rows_of_another_scale_are_not_used(folder):
     spec = probe(scale=50.0)
     key = folder.add_probe(spec, None)
     write_rows(folder.store, probe_rows(key), "probes", list(probe_rows_of(spec, 16, 2.0, -0.2, 0.05)))
-    assert check(folder)["call"].to_list() == [None]
+    assert primary(folder)["call"].to_list() == [None]
+
+
+DRAWN = np.random.default_rng(7)
+QNORM, DNORM = DRAWN.uniform(0.2, 0.6, 40), DRAWN.uniform(0.1, 0.5, 40)
+OTHERS = DRAWN.uniform(0.2, 0.6, (2, 25))
+
+
+def test_the_interval_of_one_seed_and_data_set_is_that_of_a_paired_t_test(folder):
+    folder.add_trial(trained("qnorm"), per_query({"pydoc_small": QNORM}))
+    folder.add_trial(trained("dnorm"), per_query({"pydoc_small": DNORM}))
+    folder.add_probe(probe(), {16: -0.2})
+    found = check(folder).row(0, named=True)
+    expected = stats.ttest_rel(QNORM, DNORM)
+    interval = expected.confidence_interval(0.95)
+    assert (found["gain"], found["gain_p"]) == pytest.approx(((QNORM - DNORM).mean(), expected.pvalue))
+    assert (found["gain_low"], found["gain_high"]) == pytest.approx((interval.low, interval.high))
+    assert (found["winner"], found["verdict"], found["sources"]) == ("qnorm", "hit", "these seeds only")
+
+
+def test_sides_that_cannot_be_told_apart_are_a_tie(folder):
+    noise = np.tile([0.3, -0.3], 20)
+    folder.add_trial(trained("qnorm"), per_query({"pydoc_small": QNORM + noise + 0.02}))
+    folder.add_trial(trained("dnorm"), per_query({"pydoc_small": QNORM}))
+    folder.add_probe(probe(), {16: -0.2})
+    found = check(folder).row(0, named=True)
+    assert found["gain"] == pytest.approx(0.02)
+    assert found["gain_low"] < 0 < found["gain_high"]
+    assert (found["call"], found["winner"], found["verdict"]) == ("qnorm", "tie", "tie")
+
+
+def test_each_group_has_a_verdict_and_several_primary_groups_their_unweighted_mean(tmp_path):
+    data = (evaluation("a", "in_domain"), evaluation("b", "bright"), evaluation("c", "beir"), evaluation("d", "beir"))
+    store = open_store(str(tmp_path / "sweep"))
+    folder = SweepFolder(store=store, evaluations=data, primary_groups=("bright", "beir"))
+    qnorm = {"a": QNORM - 0.2, "b": QNORM, "c": OTHERS[0], "d": OTHERS[1]}
+    dnorm = {"a": QNORM, "b": DNORM, "c": OTHERS[1], "d": OTHERS[0] + 0.01 * QNORM[:25]}
+    folder.add_trial(trained("qnorm"), per_query(qnorm))
+    folder.add_trial(trained("dnorm"), per_query(dnorm))
+    folder.add_probe(probe(), {16: -0.2})
+    rows = check(folder)
+    assert rows.select("group", "is_primary").rows() == [
+        ("primary", True),
+        ("in_domain", False),
+        ("bright", False),
+        ("beir", False),
+    ]
+    assert rows.filter(pl.col("group") == "in_domain")["verdict"].to_list() == ["miss"]
+    found = rows.row(0, named=True)
+    differences = {name: qnorm[name] - dnorm[name] for name in "bcd"}
+    weights = {"b": 0.5, "c": 0.25, "d": 0.25}
+    assert found["gain"] == pytest.approx(sum(weights[n] * differences[n].mean() for n in "bcd"))
+    # Independent means of different sizes: Welch and Satterthwaite.
+    parts = {n: weights[n] ** 2 * differences[n].var(ddof=1) / len(differences[n]) for n in "bcd"}
+    error = sum(parts.values()) ** 0.5
+    df = error**4 / sum(parts[n] ** 2 / (len(differences[n]) - 1) for n in "bcd")
+    half = stats.t.ppf(0.975, df) * error
+    assert (found["gain_low"], found["gain_high"]) == pytest.approx((found["gain"] - half, found["gain"] + half))
+
+
+def test_primary_groups_of_different_measures_are_not_averaged_and_each_keeps_its_verdict(tmp_path):
+    data = (evaluation("a", "bright"), evaluation("b", "web", main_measure="RR@10"))
+    store = open_store(str(tmp_path / "sweep"))
+    folder = SweepFolder(store=store, evaluations=data, primary_groups=("bright", "web"))
+    folder.add_trial(trained("qnorm"), per_query({"a": QNORM, "b": DNORM}))
+    folder.add_trial(trained("dnorm"), per_query({"a": DNORM, "b": QNORM}))
+    folder.add_probe(probe(), {16: -0.2})
+    rows = check(folder)
+    assert rows.select("group", "measure", "verdict").rows() == [
+        ("primary", None, None),
+        ("bright", "nDCG@10", "hit"),
+        ("web", "RR@10", "miss"),
+    ]
+    assert rows["qnorm_score"][0] is None
+    assert "different main measures (RR@10, nDCG@10)" in rows["reason"][0]
+    table = TABLES["fisher_check"].build(collect(store, folder.record()), TableOptions())
+    assert table.holes == ()
+    assert any(note.startswith("No primary verdict") for note in table.notes)
+
+
+def test_rows_name_the_trials_behind_them(folder):
+    ids = [folder.add_trial(trained(s), two_queries((0.5, 0.3))) for s in ("qnorm", "dnorm", "cosine")]
+    folder.add_probe(probe(), {16: -0.2})
+    assert check(folder)["trial_ids"][0] == "; ".join(ids[:2])

@@ -81,12 +81,17 @@ def test_the_winner_of_the_fisher_check_is_decided_by_it(folder):
     folder.add_trial(trained("dnorm"), dnorm)
     folder.add_probe(probe(), {8: -0.5})
     collected = collect(folder.store, folder.record())
-    [row] = fisher_check(collected.probes, collected.per_query, collected.expected, primary_groups=("beir",)).iter_rows(
-        named=True
-    )
+    [row] = fisher_check(
+        collected.probes,
+        collected.data_set_scores,
+        collected.query_scores,
+        collected.expected,
+        primary_groups=("beir",),
+    ).iter_rows(named=True)
     assert row["qnorm_score"] == pytest.approx(BY_HAND, abs=1e-15)
     assert row["dnorm_score"] == pytest.approx((0.085 + 0.4 + 0.235) / 3, abs=1e-15)
-    assert row["winner"] == "qnorm"
+    assert row["gain"] > 0
+    assert row["winner"] == "tie"  # forums of one query each: nothing says how far it can be trusted
 
 
 def test_the_gain_table_lists_the_parts(folder):

@@ -12,7 +12,7 @@ import pytest
 import pytrec_eval
 import torch
 
-from results.layout import norm_rows, per_query_rows
+from results.layout import judgement_rows, norm_rows, per_query_rows
 from results.rows import provenance_of, read_rows
 from results.store import open_store
 from search_spaces.catalogue.data_sets import DataSet
@@ -264,6 +264,25 @@ def test_only_what_is_missing_is_computed(beir, checkpoints, tmp_path) -> None:
     assert {key: store.read(key) for key in keys} == before  # to the last bit
     store.delete(norm_rows(encoding_id(checkpoint_hash(checkpoint), evaluation)))
     assert len(run(checkpoint, evaluation, store)) == 6
+
+
+def test_judgements_are_kept_beside_the_norms_and_made_again_where_they_are_missing(
+    beir, checkpoints, tmp_path
+) -> None:
+    store = open_store(str(tmp_path))
+    evaluation, checkpoint = evaluation_of(beir), checkpoints["learned"]
+    run(checkpoint, evaluation, store)
+    key = judgement_rows(evaluation.data)
+    rows = read_rows(store, key, "judgements").to_pylist()
+    lines = [line.split("\t") for line in (beir / "qrels" / "test.tsv").read_text().splitlines()[1:]]
+    assert {(r["query_id"], r["document_id"], r["relevance"]) for r in rows} == {(q, d, int(g)) for q, d, g in lines}
+    assert len(rows) == len(lines)
+    assert {row["data_hash"] for row in rows} == {evaluation.data.content_hash}
+    before = store.read(key)
+    store.delete(key)
+    assert len(run(checkpoint, evaluation, store)) == 6
+    assert store.read(key) == before
+    assert run(checkpoint, evaluation, store) == []
 
 
 def test_without_score_similarities_nothing_is_read(tmp_path) -> None:

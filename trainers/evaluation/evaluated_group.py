@@ -12,7 +12,15 @@ from functools import partial
 
 import pyarrow as pa
 
-from results.layout import LAST_EMBEDDINGS, embeddings_prefix, norm_rows, per_query_rows, run_file, unfinished_prefix
+from results.layout import (
+    LAST_EMBEDDINGS,
+    embeddings_prefix,
+    judgement_rows,
+    norm_rows,
+    per_query_rows,
+    run_file,
+    unfinished_prefix,
+)
 from results.rows import write_rows
 from results.store import Store
 from search_spaces.identity import encoding_id, evaluation_id
@@ -21,7 +29,7 @@ from trainers.encoders.encoder import Encoder, Side
 from trainers.evaluation.collection_search import query_values, searched_collection
 from trainers.evaluation.corpus_pass import Shards, ShardSearch, search_corpora
 from trainers.evaluation.encoding_meter import EncodingMeter
-from trainers.evaluation.evaluation_rows import norm_columns, per_query_columns
+from trainers.evaluation.evaluation_rows import judgement_columns, norm_columns, per_query_columns
 from trainers.evaluation.evaluations import Wanted
 from trainers.evaluation.found_documents import Positions, keep_found
 from trainers.evaluation.judged_queries import split_queries
@@ -161,12 +169,21 @@ class EvaluatedGroup:
         )
         self._verify()
         write_rows(self._store, norm_rows(encoding), "norms", norms, provenance_json=made_by)
+        self._keep_judgements(evaluation)
         for similarity in self._wanted[evaluation]:
             self._keep_run(evaluation, found, similarity)
             rows = per_query_columns(self._checkpoint, evaluation, similarity, values[similarity.gamma_d])
             key = per_query_rows(evaluation_id(self._checkpoint, evaluation, similarity))
             self._verify()
             write_rows(self._store, key, "per_query", rows, provenance_json=made_by)
+
+    def _keep_judgements(self, evaluation: EvaluationSpec) -> None:
+        """What the norms of relevant and irrelevant documents are told apart by; the same for every checkpoint."""
+        data = evaluation.data
+        key = judgement_rows(data)
+        if not self._store.exists(key):
+            columns = judgement_columns(str(data.content_hash), self._queries[evaluation].qrels)
+            write_rows(self._store, key, "judgements", columns)
 
     def _keep_run(self, evaluation: EvaluationSpec, found: Evaluated, similarity: SimilaritySpec) -> None:
         """The rankings as a run file, where they are to be kept: before the rows, which say that all is there."""

@@ -33,6 +33,17 @@ def norm_columns(
     }
 
 
+def judgement_columns(data_hash: str, qrels: Mapping[str, Mapping[str, int]]) -> Columns:
+    """The JUDGEMENTS rows of one split: `qrels` has the grades of each query's documents."""
+    pairs = [(query, document) for query, grades in qrels.items() for document in grades]
+    return {
+        "data_hash": pa.repeat(data_hash, len(pairs)),
+        "query_id": pa.array([query for query, _ in pairs], pa.string()),
+        "document_id": pa.array([document for _, document in pairs], pa.string()),
+        "relevance": pa.array([qrels[query][document] for query, document in pairs], pa.int64()),
+    }
+
+
 def per_query_columns(
     checkpoint_hash: str, evaluation: EvaluationSpec, score_similarity: SimilaritySpec, values: Sequence[QueryValue]
 ) -> Columns:

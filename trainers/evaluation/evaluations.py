@@ -3,7 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from results.layout import LAST_EMBEDDINGS, answer_rows, embedding_rows, norm_rows, run_file, scored_rows
+from results.layout import (
+    LAST_EMBEDDINGS,
+    answer_rows,
+    embedding_rows,
+    judgement_rows,
+    norm_rows,
+    run_file,
+    scored_rows,
+)
 from results.store import Readable
 from search_spaces.identity import answers_id, encoding_id, evaluation_id
 from search_spaces.scoring import score_similarities
@@ -56,4 +64,7 @@ def _lacks_rows(checkpoint_hash: str, similarity: SimilaritySpec, evaluation: Ev
 def _lacks_encoding(checkpoint_hash: str, evaluation: EvaluationSpec, store: Readable) -> bool:
     encoding = encoding_id(checkpoint_hash, evaluation)
     lacks_embeddings = evaluation.keep_embeddings and not store.exists(embedding_rows(encoding, LAST_EMBEDDINGS))
-    return lacks_embeddings or not store.exists(norm_rows(encoding))
+    # A folder of before judgements were kept gets them by one pass of one checkpoint: the others then find them.
+    data = evaluation.data
+    lacks_judgements = not data.entry.is_scored and not store.exists(judgement_rows(data))
+    return lacks_embeddings or lacks_judgements or not store.exists(norm_rows(encoding))

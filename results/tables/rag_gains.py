@@ -1,0 +1,80 @@
+"""Table `rag_gains`: how much better a reader answers from what each similarity found than from the baseline's."""
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from results.collect import Collected
+from results.rag_gains import ROWS_MISSING, rag_gains
+from results.selection import select_trials
+from results.tables.parts import fairness_lines, missing_lines, model_name, parts_note, varying, warning_notes
+from results.tables.table import Column, Table, TableOptions
+
+
+def build(collected: Collected, options: TableOptions) -> Table:
+    """The gains of answers. Raises what `results.rag_gains.rag_gains` raises."""
+    found = rag_gains(
+        collected.answers,
+        collected.expected_answers,
+        baseline=options.baseline,
+        where=options.where,
+        pool=options.pool,
+    )
+    rows = found.with_columns(model_name())
+    chosen = select_trials(collected.expected_answers, options.where)
+    return Table(
+        name="rag_gains",
+        title=f"Questions answered: gains over {options.baseline}",
+        columns=_columns(rows),
+        rows=rows,
+        notes=(
+            *_notes(rows, options.baseline),
+            *parts_note(e for e in collected.record.evaluations if e.reader),
+            *fairness_lines(chosen),
+            *warning_notes(collected),
+        ),
+        block=("task", "model", "init_regime", "data_set", "split"),
+        holes=tuple(missing_lines(collected, chosen, ("trial", "qa"))),
+    )
+
+
+def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
+    return (
+        *varying(rows, (Column(key="task", header="task"),)),
+        Column(key="model", header="model"),
+        Column(key="init_regime", header="init regime"),
+        Column(key="data_set", header="data set"),
+        *varying(rows, (Column(key="split", header="split"),)),
+        Column(key="similarity", header="similarity"),
+        Column(key="exact_match_gain", header="EM gain", kind="points"),
+        Column(key="exact_match_low", upper="exact_match_high", header="EM 95 % interval", kind="points_interval"),
+        Column(key="num_better", header="better", kind="count", detail=True),
+        Column(key="num_worse", header="worse", kind="count", detail=True),
+        Column(key="exact_match_p", header="EM p", kind="p", decimals=3, detail=True),
+        Column(key="exact_match_adjusted_p", header="EM p (Holm)", kind="p", decimals=3),
+        Column(key="f1_gain", header="F1 gain", kind="points"),
+        Column(key="f1_low", upper="f1_high", header="F1 95 % interval", kind="points_interval"),
+        Column(key="f1_p", header="F1 p", kind="p", decimals=3, detail=True),
+        Column(key="f1_adjusted_p", header="F1 p (Holm)", kind="p", decimals=3),
+        Column(key="num_seeds", header="seeds", kind="count"),
+    )
+
+
+def _notes(rows: pl.DataFrame, baseline: str) -> Iterator[str]:
+    data, scale = (", ".join(rows[name].unique().sort()) for name in ("training_data", "scale"))
+    yield (
+        f"Trained on {data}, scale {scale}. Gain: mean over questions and seeds minus that of {baseline}, in points "
+        "(times 100). Intervals: two-way model of seeds and questions."
+    )
+    yield (
+        "Tests are paired by question and of these seeds only. EM: exact McNemar on the questions that one of the two "
+        "alone answers (better, worse); with several seeds its clusters are questions. F1: Student's t of the "
+        "questions' differences. Holm over all p of the table."
+    )
+    if rows["num_seeds"].max() == 1:
+        yield "One seed: intervals, too, are of these checkpoints alone."
+    absent = rows.filter(pl.col("num_seeds").is_null() & (pl.col("reason") != ROWS_MISSING))
+    for row in absent.iter_rows(named=True):
+        yield f"Dash in {row['model']}/{row['init_regime']}/{row['similarity']} on {row['data_set']}: {row['reason']}."
+    if rows.filter(pl.col("exact_match_low").is_null() & pl.col("num_seeds").is_not_null()).height:
+        yield "No interval: every question has the same difference."
