@@ -32,6 +32,8 @@ BudgetOption = Annotated[
     str | None,
     typer.Option("--memory-budget", metavar="SIZE", help="Memory of each search, such as 2GiB, instead of the file's."),
 ]
+WhereOption = Annotated[list[str] | None, typer.Option("--where", metavar="COLUMN=VALUE", help="Only these cells.")]
+BaselineOption = Annotated[str, typer.Option("--baseline", help="The similarity that gains are against.")]
 StorageOption = Annotated[str | None, typer.Option("--storage", help="The sweep folder, instead of the file's own.")]
 
 AddressOption = Annotated[
@@ -135,9 +137,7 @@ def tables(
     ] = None,
     output_format: Annotated[Literal["md", "csv", "latex"], typer.Option("--format")] = "md",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="A folder for one file per table.")] = None,
-    where: Annotated[
-        list[str] | None, typer.Option("--where", metavar="COLUMN=VALUE", help="Only these cells.")
-    ] = None,
+    where: WhereOption = None,
     pool: Annotated[bool, typer.Option("--pool", help="Pool training data sets (table sts: scales too).")] = False,
     allow_missing: Annotated[bool, typer.Option("--allow-missing", help="Mark holes instead of refusing.")] = False,
     correction: Annotated[
@@ -164,6 +164,45 @@ def tables(
         post_hoc=post_hoc,
     )
     write_tables(store, record, request)
+
+
+@app.command()
+def plots(
+    sweep: SweepArgument,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write them to.")],
+    names: Annotated[list[str] | None, typer.Argument(metavar="[PLOT]...", help="Plots (default: all).")] = None,
+    output_format: Annotated[Literal["all", "pdf", "svg", "png"], typer.Option("--format")] = "all",
+    where: WhereOption = None,
+    pool: Annotated[bool, typer.Option("--pool", help="Pool training data sets.")] = False,
+    baseline: BaselineOption = "cosine",
+) -> None:
+    """Draw the plots of a sweep as files for print and screen; those of which there is nothing say why."""
+    from orchestrator.show import choices, open_sweep
+    from orchestrator.show_drawings import PlotsRequest, write_plots
+    from results.tables.table import TableOptions
+
+    store, record = open_sweep(sweep)
+    options = TableOptions(where=choices(tuple(where or ())), pool=pool, baseline=baseline)
+    request = PlotsRequest(names=tuple(names or ()), output_format=output_format, output=output, options=options)
+    write_plots(store, record, request, _console())
+
+
+@app.command()
+def report(
+    sweep: SweepArgument,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")],
+    where: WhereOption = None,
+    pool: Annotated[bool, typer.Option("--pool", help="Pool training data sets.")] = False,
+    baseline: BaselineOption = "cosine",
+) -> None:
+    """Write one HTML page with all tables, plots, what is missing and provenance; it needs no network."""
+    from orchestrator.show import choices, open_sweep
+    from orchestrator.show_drawings import write_report
+    from results.tables.table import TableOptions
+
+    store, record = open_sweep(sweep)
+    options = TableOptions(where=choices(tuple(where or ())), pool=pool, baseline=baseline)
+    write_report(store, record, output, options, _console())
 
 
 @app.command()

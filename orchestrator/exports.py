@@ -1,7 +1,7 @@
-"""What a sweep showed: every table in every format, plots and the headline; into its folder, and for tracking."""
+"""What a sweep showed: all tables, plots, the report and the headline; into its folder, and for tracking."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,18 +12,14 @@ from orchestrator.mirror import of_tier
 from orchestrator.show import collected_rows
 from results.collect import Collected
 from results.headline import headline
-from results.layout import SweepRecord, history_rows
+from results.layout import SweepRecord
 from results.rendering import export
 from results.rendering.fitting import fitted
-from results.rows import read_rows
-from results.selection import SelectionError
 from results.store import Store
-from results.tables import TABLES, applicable
+from results.tables.built import BuiltTables, build_tables
 from results.tables.table import Table, TableOptions
 
-_MAX_FIGURES = 24  # of loss curves: of the first models of a sweep that has more
 _MAX_GAINS, _MAX_METRICS = 40, 48  # numbers of the parent run, which stays under 50
-_MODEL = ["training_data", "family", "layers", "init_regime", "scale_mode", "scale_value"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,16 +33,17 @@ class SweepSummary:
 
 
 def export_all(store: Store, record: SweepRecord) -> SweepSummary:
-    """Tables with holes marked, plots, and headline gains; the files are also written under `tables/` and `plots/`."""
+    """Tables with holes marked, plots, the report, and headline gains; the files are also written into the folder."""
     collected = collected_rows(store, record)
-    tables = dict(_tables(collected))
+    built = build_tables(collected, TableOptions())
+    tables = built.tables
     texts = {
         f"tables/{name}": text.encode()
         for table in tables.values()
         for output_format in ("md", "csv", "latex")
         for name, text in export(table, output_format, allow_missing=True).items()
     }
-    files = {**texts, **dict(_plots(collected, tables.get("gains")))}
+    files = {**texts, **_drawn_files(collected, built)}
     for key, data in files.items():
         store.write(key, data)
     return SweepSummary(
@@ -55,14 +52,6 @@ def export_all(store: Store, record: SweepRecord) -> SweepSummary:
         metrics=_headline_gains(tables["gains"].rows) if "gains" in tables else {},
         num_missing=len(collected.missing),
     )
-
-
-def _tables(collected: Collected) -> Iterator[tuple[str, Table]]:
-    for name in applicable(collected.record):
-        try:
-            yield name, TABLES[name].build(collected, TableOptions())
-        except SelectionError:
-            continue  # several training data sets or scales: no one table of them, `tables --where` makes each
 
 
 def _description(collected: Collected, tables: Mapping[str, Table], texts: Mapping[str, bytes]) -> str:
@@ -93,44 +82,16 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _plots(collected: Collected, gains: Table | None) -> Iterator[tuple[str, bytes]]:
-    from results import plots  # here, since matplotlib takes half a second that no other command spends
+def _drawn_files(collected: Collected, built: BuiltTables) -> dict[str, bytes]:
+    """The first figures of every plot as SVG under `plots/`, and the report, which shows them."""
+    # Here, since matplotlib takes half a second that no other command spends.
+    from results.plots.drawn import drawn_plots
+    from results.plots.plot import PlotSource
+    from results.report.page import FILE_NAME, render
 
-    if gains is not None:
-        rows = gains.rows.filter((pl.col("kind") == "train") & pl.col("gain").is_not_null())
-        for (group,), of_group in rows.group_by(["group"], maintain_order=True):
-            figure = plots.gain_dots(of_group, f"Gains on {group}{' (pools)' if _is_of_pools(of_group) else ''}")
-            yield f"plots/gains_{group}.svg", plots.svg(figure)
-    trained = collected.trials.filter((pl.col("kind") == "train") & pl.col("similarity").is_not_null())
-    for _, trials in list(trained.group_by(_MODEL, maintain_order=True))[:_MAX_FIGURES]:
-        history = _histories(collected.store, trials)
-        if history.height:
-            name = _model_name(trials.row(0, named=True))
-            yield f"plots/loss_{_file_name(name)}.svg", plots.svg(plots.loss_curves(history, name))
-
-
-def _histories(store: Store, trials: pl.DataFrame) -> pl.DataFrame:
-    """The losses of trials, with their similarity."""
-    found = [
-        pl.DataFrame(schema={"trial_id": pl.String, "similarity": pl.String, "step": pl.Int64, "loss": pl.Float64})
-    ]
-    for trial_id, similarity in trials.select("trial_id", "similarity").rows():
-        if store.exists(history_rows(trial_id)):
-            rows = pl.DataFrame(
-                read_rows(store, history_rows(trial_id), "history").select(["trial_id", "step", "loss"])
-            )
-            found.append(rows.select("trial_id", pl.lit(similarity).alias("similarity"), "step", "loss"))
-    return pl.concat(found)
-
-
-def _model_name(row: Mapping[str, object]) -> str:
-    layers = f"-{row['layers']}l" if row["layers"] else ""
-    scale = f"{row['scale_mode']}({row['scale_value']:g})"
-    return f"{row['family']}{layers} {row['init_regime']} on {row['training_data']}, {scale}"
-
-
-def _file_name(name: str) -> str:
-    return re.sub(r"[^\w.-]+", "_", name).strip("_")
+    plots = drawn_plots(PlotSource(collected=collected, built=built, options=TableOptions()))
+    files = {f"plots/{figure.file_name}.svg": figure.svg for plot in plots for figure in plot.figures}
+    return {**files, FILE_NAME: render(collected, built, plots)}
 
 
 def _headline_gains(rows: pl.DataFrame) -> dict[str, float]:

@@ -96,10 +96,11 @@ class RunContent:
         """Its curves, drawn from its steps; apart from the artifacts, since a mirror that is whole needs none drawn."""
         if len(self.steps) < _MIN_PLOTTED_STEPS:
             return {}
-        from results import plots  # here, since matplotlib takes half a second
+        from results.plots.files import svg  # here, since matplotlib takes half a second
+        from results.plots.training import training_curves
 
         history = pl.DataFrame(self.steps, infer_schema_length=None)
-        return {"plots/training.svg": plots.svg(plots.training_curves(history, self.labels.name))}
+        return {"plots/training.svg": svg(training_curves(history, self.labels.name))}
 
 
 def step_metric(column: str) -> str:

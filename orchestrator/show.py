@@ -185,7 +185,7 @@ def write_tables(store: Store, record: SweepRecord, request: TablesRequest) -> N
         message = f"several tables are no one CSV file: name one ({', '.join(names)}), or a folder for them with -o"
         raise InputError([Problem(where="tables", key="--format csv", message=message)])
     options = TableOptions(
-        where=_choices(request.where),
+        where=choices(request.where),
         pool=request.pool,
         correction=request.correction,
         paired_test=request.paired_test,
@@ -215,7 +215,8 @@ def _build(name: str, collected: Collected, options: TableOptions) -> Table:
     return TABLES[name].build(collected, options)
 
 
-def _choices(where: tuple[str, ...]) -> dict[str, str]:
+def choices(where: tuple[str, ...]) -> dict[str, str]:
+    """Choices of `--where` by column. Raises InputError where one is no choice."""
     chosen = {}
     for text in where:
         column, separator, value = text.partition("=")

@@ -12,7 +12,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 PACKAGES = ("search_spaces", "results", "trainers", "orchestrator")
 HOMES = {
     "mlflow": {"orchestrator/mlflow_client.py", "orchestrator/mlflow_runs.py", "orchestrator/model_registry.py"},
-    "matplotlib": {"results/plots.py"},
+    "matplotlib": {"results/plots"},
     "ray": {"orchestrator"},
     "faiss": set(),
     "bm25s": {"trainers/evaluation/bm25.py"},

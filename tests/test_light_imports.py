@@ -130,7 +130,10 @@ def test_before_a_run_no_framework_is_loaded(workplace, arguments):
     assert (code, loaded) == (0, ""), output
 
 
-@pytest.mark.parametrize("arguments", [["status", "sweep"], ["tables", "sweep", "--allow-missing"]])
+DRAWN = [["plots", "sweep", "gains", "-o", "plots", "--format", "svg"], ["report", "sweep", "-o", "report.html"]]
+
+
+@pytest.mark.parametrize("arguments", [["status", "sweep"], ["tables", "sweep", "--allow-missing"], *DRAWN])
 def test_over_a_sweep_folder_no_framework_is_loaded(workplace, arguments):
     code, loaded, output = densesweep(workplace, *arguments)
     assert (code, loaded) == (0, ""), output

@@ -6,11 +6,12 @@ from typing import Any
 import polars as pl
 
 from results.claims import CLAIMS
-from results.claims.contrasts import EFFECT_TYPES
+from results.claims.effects import effect_sizes
 from results.claims.evaluate import Sides, evaluate_claims
 from results.collect import Collected
 from results.selection import select_trials
 from results.statistics.power import MIN_SEEDS
+from results.tables.cohen_d import found_statistics
 from results.tables.gain_parts import INTERVAL, compared_cells, correction_name, reason_notes, trial_holes
 from results.tables.parts import fairness_lines, model_name, varying, warning_notes
 from results.tables.table import Column, Table, TableOptions
@@ -52,7 +53,7 @@ def _sides(collected: Collected) -> Sides:
         in_domain=tuple(group for group in groups if group == IN_DOMAIN),
         out_of_domain=tuple(group for group in collected.record.primary_groups if group != IN_DOMAIN),
         validation=dict(collected.trials.select("trial_id", "validation_score").iter_rows()),
-        effects=pl.DataFrame(schema=EFFECT_TYPES),
+        effects=effect_sizes(found_statistics(collected), collected.expected),
     )
 
 

@@ -33,7 +33,7 @@ def test_the_files_lie_in_the_sweep_folder_and_are_the_same_each_time(store):
     tables = {f"tables/{name}.{kind}" for name in applicable(RECORD) for kind in ("md", "csv", "tex")}
     assert tables <= set(summary.files)
     plots = {f"plots/gains_{group}.svg" for group in ("in_domain", "out", "both")}
-    assert plots | {"plots/loss_minilm-3l_finetune_on_attack_fixed_20.svg"} <= set(summary.files)
+    assert plots | {"plots/losses_minilm-3l_finetune.svg", "report.html"} <= set(summary.files)
     assert summary.metrics["gain/out/minilm-3l/finetune/qnorm"] == pytest.approx(0.0)
     assert "| minilm-3l | finetune | out | 30.00 | 0.00 |" in summary.description
     assert "`tables/gains.md`" in summary.description
