@@ -17,6 +17,7 @@ from results.rows import write_rows
 from results.store import Store
 from search_spaces.identity import encoding_id, evaluation_id
 from search_spaces.specs import EvaluationSpec, Precision, SimilaritySpec
+from trainers.data_sets.rows import take_values
 from trainers.encoders.encoder import Encoder, Side
 from trainers.evaluation.collection_search import query_values, searched_collection
 from trainers.evaluation.corpus_pass import Shards, ShardSearch, search_corpora
@@ -200,7 +201,7 @@ class EvaluatedGroup:
     def _keep_documents(
         self, evaluation: EvaluationSpec, number: int, position_D: Indices, vector_DH: FloatMatrix, norm_D: FloatMatrix
     ) -> None:
-        ids = self._collections[evaluation].corpus["id"].take(position_D)
+        ids = take_values(self._collections[evaluation].corpus["id"], position_D)
         self._keep(evaluation, f"{number:06d}", "document", ids, vector_DH, norm_D)
 
     def _keep(

@@ -23,6 +23,7 @@ from search_spaces.identity import pool_id, pool_part_id
 from search_spaces.specs import EvaluationSpec, PoolSpec, StartingEncoder, evaluation_for
 from trainers.data_sets import Collection
 from trainers.data_sets.collection import strings
+from trainers.data_sets.rows import take_values
 from trainers.encoders.encoder import Encoder
 from trainers.evaluation.bm25 import bm25_top
 from trainers.evaluation.corpus_pass import search_corpora
@@ -238,5 +239,5 @@ def _rows(collection: Collection, reasons: Reasons) -> tuple[Indices, Mapping[st
     members_N, count_N = np.unique(position_P, return_counts=True)
     texts = pa.array(names, pa.string()).take(pa.array(name_P[order_P], pa.int64()))
     offsets = pa.array([0, *np.cumsum(count_N).tolist()], pa.int32())
-    ids = collection.corpus["id"].take(pa.array(members_N, pa.int64()))
+    ids = take_values(collection.corpus["id"], members_N)
     return members_N, {"document_id": ids, "reasons": pa.ListArray.from_arrays(offsets, texts)}
