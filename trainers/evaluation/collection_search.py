@@ -30,11 +30,19 @@ def search_collection(
 ) -> Evaluated:
     """Encode queries and corpus once, and rank under each gamma_d while the shards of the corpus go by.
 
-    Memory holds one shard of embeddings, whatever the corpus; the depth is what the data set's measures look at.
+    Memory holds one shard of embeddings, whatever the corpus, and the search takes what the evaluation lets it; the
+    depth is what the data set's measures look at.
     """
     searched = searched_collection(evaluation, collection, queries, gammas_d)
     order = text_order([corpus_hashes(collection.corpus)])
-    [found] = search_corpora(encoder, [searched], order, precision=evaluation.precision, progress=progress)
+    [found] = search_corpora(
+        encoder,
+        [searched],
+        order,
+        precision=evaluation.precision,
+        memory_budget_bytes=evaluation.memory_budget_bytes,
+        progress=progress,
+    )
     return found
 
 

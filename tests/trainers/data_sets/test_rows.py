@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from trainers.data_sets.rows import take_rows, take_values
+from trainers.data_sets.rows import places_of, take_rows, take_values
 
-CHUNK_BYTES = 32 << 20
+CHUNK_BYTES, CHUNK_ROWS = 32 << 20, 4096
 NUM_CHUNKS = 70  # 2.2 GiB, of one chunk's memory
 
 
@@ -15,13 +15,16 @@ def _chunked_table(*ends: int) -> pa.Table:
     num_rows = ends[-1]
     numbers = pa.array(range(num_rows))
     lists = pa.array([[str(row)] * (row % 3) for row in range(num_rows)], pa.list_(pa.string()))
-    texts = [pa.array([f"text {row}" for row in range(a, b)], pa.string()) for a, b in zip([0, *ends], ends)]
+    texts = [
+        pa.array([f"text {row}" for row in range(a, b)], pa.string()) for a, b in zip([0, *ends], ends, strict=False)
+    ]
     return pa.table({"number": numbers, "list": lists, "text": pa.chunked_array(texts)})
 
 
 @pytest.fixture(scope="module")
 def huge() -> pa.ChunkedArray:
-    chunk = pa.array([str(row) * (CHUNK_BYTES // 16) for row in range(16)], pa.string())
+    rows = [f"{row:08d}" * (CHUNK_BYTES // CHUNK_ROWS // 8) for row in range(CHUNK_ROWS)]
+    chunk = pa.array(rows, pa.string())
     return pa.chunked_array([chunk] * NUM_CHUNKS)
 
 
@@ -55,7 +58,7 @@ def test_rows_of_a_column_beyond_32_bit_offsets(huge: pa.ChunkedArray):
     taken = take_rows(table, [len(huge) - 1, 0, 17])
     assert pa.total_allocated_bytes() - before < CHUNK_BYTES
     assert taken["number"].to_pylist() == [len(huge) - 1, 0, 17]
-    assert [text[:2] for text in taken["text"].to_pylist()] == ["15", "00", "11"]
+    assert [text[:8] for text in taken["text"].to_pylist()] == ["00004095", "00000000", "00000017"]
 
 
 def test_rows_too_large_to_be_put_in_another_order_at_once(monkeypatch: pytest.MonkeyPatch):
@@ -63,3 +66,17 @@ def test_rows_too_large_to_be_put_in_another_order_at_once(monkeypatch: pytest.M
     table = _chunked_table(3, 4, 11, 20)
     positions = [19, 0, 3, 3, 12, 4, 0, 18]
     assert take_rows(table, positions).to_pylist() == [table.to_pylist()[position] for position in positions]
+
+
+def test_where_values_stand_in_a_column():
+    column = pa.chunked_array([["a", "b"], [], ["c", "b", "d"]], pa.string())
+    assert places_of(pa.array(["d", "b", "nowhere", "a"]), column).tolist() == [4, 1, -1, 0]
+    assert places_of(pa.array([], pa.string()), column).tolist() == []
+    assert places_of(pa.array(["a"]), column.slice(0, 0)).tolist() == [-1]
+
+
+def test_where_values_stand_in_a_column_beyond_32_bit_offsets(huge: pa.ChunkedArray):
+    before = pa.total_allocated_bytes()
+    values = pa.array([huge[4095].as_py(), "nowhere"])
+    assert places_of(values, huge).tolist() == [4095, -1]
+    assert pa.total_allocated_bytes() - before < CHUNK_BYTES
