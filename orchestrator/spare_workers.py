@@ -60,7 +60,9 @@ class SpareWorkers:
         self._share = {**has, "memory": has.get("memory", 0) + 1}
 
     @contextmanager
-    def helping(self, wanted: Wanted, query_SQH: Sequence[FloatMatrix], queue: ShardQueue) -> Iterator[None]:
+    def helping(
+        self, wanted: Wanted, order: str, query_SQH: Sequence[FloatMatrix], queue: ShardQueue
+    ) -> Iterator[None]:
         """While the block runs, hire whom there is to take shards of the queue; one shard alone is no work to share."""
         if queue.num_left < 2 or not any(self._share.get(name) for name in _SCARCE):
             yield
@@ -70,7 +72,12 @@ class SpareWorkers:
             trial_id=self._trial_id, device=device, threads=self._execution.threads, hardware=hardware(device)
         )
         orders = _Orders(
-            sweep=self._sweep, helped=helped, wanted=wanted, query_SQH=query_SQH, shard_texts=queue.shard_texts
+            sweep=self._sweep,
+            helped=helped,
+            wanted=wanted,
+            order=order,
+            query_SQH=query_SQH,
+            shard_texts=queue.shard_texts,
         )
         crew = _Crew(orders, self._share, queue)
         thread = threading.Thread(target=crew.run, name="helpers", daemon=True)
@@ -89,6 +96,7 @@ class _Orders:
     sweep: Sweep
     helped: Helped
     wanted: Wanted
+    order: str
     query_SQH: Sequence[FloatMatrix]
     shard_texts: int
 
@@ -107,6 +115,7 @@ class _HelperProcess:
         self._search = open_shard_search(
             orders.helped,
             orders.wanted,
+            orders.order,
             orders.query_SQH,
             shard_texts=orders.shard_texts,
             store=store,

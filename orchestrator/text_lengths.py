@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from search_spaces.specs import DataSpec, EncoderSpec
 from trainers import data_sets
+from trainers.data_sets.rows import take_rows
 
 _CHARACTERS_A_TOKEN = 4  # of English under WordPiece or byte pairs
 _SPECIAL_TOKENS = 2
@@ -63,6 +64,6 @@ def _characters(data: DataSpec, side: str) -> tuple[int, ...]:
     """The lengths of texts, evenly over the whole table."""
     table: pa.Table = getattr(data_sets.load(data.entry), side)
     step = max(1, table.num_rows // _SAMPLE)
-    rows = table.take(pa.array(range(0, table.num_rows, step), pa.int64()))
+    rows = take_rows(table, range(0, table.num_rows, step))
     counts = [pc.utf8_length(rows[name]).to_pylist() for name in ("title", "text") if name in rows.column_names]
     return tuple(sum(filter(None, row)) for row in zip(*counts, strict=True))

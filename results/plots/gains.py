@@ -50,8 +50,9 @@ def draw(rows: pl.DataFrame, title: str) -> Figure:
 
 
 def gain_label(rows: pl.DataFrame) -> str:
-    """What the axis of gains says."""
-    return f"gain over {rows['baseline'][0]} in points"
+    """What the axis of gains says; of scores on pools that they are such."""
+    pools = ", on pools" if "tier" in rows.columns and "pool" in rows["tier"] else ""
+    return f"gain over {rows['baseline'][0]} in points{pools}"
 
 
 def gain_mark(axes: Axes, row: dict[str, float | str | int], y: float) -> None:

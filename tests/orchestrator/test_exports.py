@@ -46,7 +46,7 @@ def test_a_sweep_on_pools_says_so(store):
     summary = export_all(store, of_pools)
     assert summary.metrics.keys() >= {"gain/out.pool/minilm-3l/finetune/qnorm"}
     assert "Scores on pools, parts of each corpus: `tables/gains.md` says" in summary.description
-    assert b"Gains on out (pools)" in summary.files["plots/gains_out.svg"]
+    assert b"in points, on pools" in summary.files["plots/gains_out.svg"]
     assert "pools" not in export_all(store, replace(record, evaluations=record.evaluations[:2])).description
     of_both = export_all(store, record)  # no table may have both
     assert "tables/gains.md" not in of_both.files

@@ -108,7 +108,7 @@ class Watched:
         self._seen = seen
 
     @contextmanager
-    def helping(self, wanted: Any, query_SQH: Sequence[Any], queue: ShardQueue) -> Iterator[None]:
+    def helping(self, wanted: Any, order: str, query_SQH: Sequence[Any], queue: ShardQueue) -> Iterator[None]:
         hand_in = queue.hand_in
 
         def counted(found: Any) -> None:
@@ -116,7 +116,7 @@ class Watched:
             hand_in(found)
 
         queue.hand_in = counted  # type: ignore[method-assign]
-        with self._helpers.helping(wanted, query_SQH, queue):
+        with self._helpers.helping(wanted, order, query_SQH, queue):
             wait_for(lambda: self._seen(self))
             yield
 
@@ -366,4 +366,4 @@ def test_other_hardware_is_no_help(evaluations, tmp_path) -> None:
     store = open_store(str(tmp_path))
     helped = Helped(trial_id=TRIAL, device="cpu", threads=1, hardware="an abacus")
     with pytest.raises(OtherHardwareError, match=f"encodes on an abacus, this is {hardware('cpu')}"):
-        open_shard_search(helped, {}, [], shard_texts=SHARD, store=store, verify=lambda: None)
+        open_shard_search(helped, {}, "", [], shard_texts=SHARD, store=store, verify=lambda: None)

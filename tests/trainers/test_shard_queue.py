@@ -1,5 +1,6 @@
 """Shards of a pass that others do: who gets which, and what becomes of those that come back."""
 
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from results.layout import checkpoint_prefix
 from results.store import Store, open_store
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.scoring import score_similarities
@@ -17,9 +19,10 @@ from trainers import data_sets
 from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoint
 from trainers.encoders.encoder import Encoder
 from trainers.evaluation import corpus_pass
+from trainers.evaluation.corpus_pass import ShardSearch
 from trainers.evaluation.evaluate import evaluate_all
 from trainers.evaluation.evaluated_group import EvaluatedGroup
-from trainers.evaluation.reader import Readers
+from trainers.evaluation.shard_helper import Helped, OtherOrderError, hardware, open_shard_search
 from trainers.evaluation.shard_queue import NOBODY, ShardFound, ShardQueue
 from trainers.init_regimes import start_encoder
 from trainers.search import Block, Searcher, tie_ranks
@@ -128,10 +131,9 @@ class InThisProcess:
         self._num_shards = num_shards
 
     @contextmanager
-    def helping(self, wanted, query_SQH, queue: ShardQueue) -> Iterator[None]:
-        group = EvaluatedGroup(
-            checkpoint_hash(self._checkpoint), wanted, store=self._store, verify=lambda: None, readers=Readers("cpu")
-        )
+    def helping(self, wanted, order, query_SQH, queue: ShardQueue) -> Iterator[None]:
+        group = EvaluatedGroup(checkpoint_hash(self._checkpoint), wanted, store=self._store, verify=lambda: None)
+        assert group.order_digest == order
         search = group.shard_search(load_checkpoint(self._checkpoint).encoder, query_SQH, queue.shard_texts)
         lost = queue.take()
         for _ in range(self._num_shards):
@@ -164,3 +166,21 @@ def test_whoever_does_a_shard_the_files_are_the_same(
     together, num_together = evaluated("together", True)
     assert together == alone
     assert num_alone - num_together == num_shards * SHARD
+
+
+def test_who_has_the_rows_in_another_order_is_no_help(evaluations, checkpoint, tmp_path) -> None:
+    store = open_store(str(tmp_path))
+    store.put_folder(
+        checkpoint_prefix("a trial"), lambda folder: shutil.copytree(checkpoint, folder, dirs_exist_ok=True)
+    )
+    helped = Helped(trial_id="a trial", device="cpu", threads=1, hardware=hardware("cpu"))
+    wanted = {evaluation: score_similarities(None, evaluation) for evaluation in evaluations}
+    group = EvaluatedGroup(checkpoint_hash(checkpoint), wanted, store=store, verify=lambda: None)
+    query_SQH = [np.ones((1, 384), dtype=np.float32)] * 2
+
+    def opened(order: str) -> ShardSearch:
+        return open_shard_search(helped, wanted, order, query_SQH, shard_texts=SHARD, store=store, verify=lambda: None)
+
+    assert [state.norm_D.shape for state in opened(group.order_digest).found(0).states] == [(SHARD,), (0,)]
+    with pytest.raises(OtherOrderError, match="the rows of first, second are in another order here"):
+        opened("another")

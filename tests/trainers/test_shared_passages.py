@@ -147,11 +147,13 @@ def test_text_order_names_each_text_where_it_stands_first() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_text_order_of_random_corpora(seed: int, monkeypatch) -> None:
-    monkeypatch.setattr(shared_texts, "_ROWS_AT_ONCE", 7)
+def test_text_order_of_random_corpora(seed: int) -> None:
     rng = np.random.default_rng(seed)
     corpora = [[f"text {n}" for n in rng.integers(0, 60, rng.integers(1, 50))] for _ in range(rng.integers(1, 5))]
-    tables = [pa.table({"id": c, "title": [""] * len(c), "text": c}) for c in corpora]
+    tables = [
+        pa.Table.from_batches(pa.table({"id": c, "title": [""] * len(c), "text": c}).to_batches(max_chunksize=7))
+        for c in corpora
+    ]
     order = text_order([corpus_hashes(table) for table in tables])
     expected = list(dict.fromkeys(text for corpus in corpora for text in corpus))
     step = int(rng.integers(1, 30))

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trainers.data_sets.collection import Collection, asked_queries
+from trainers.data_sets.rows import take_rows
 
-_ROWS_AT_ONCE = 65_536  # bounds memory: sorted rows are taken in slices
+_ROWS_AT_ONCE = 8192  # bounds memory: sorted rows are taken in slices
 
 
 def text_hash(text: str) -> str:
@@ -34,10 +35,10 @@ def split_hashes(collection: Collection) -> Mapping[str, str]:
 
 
 def _table_digest(table: pa.Table, order: list[str]) -> bytes:
-    indices = pc.sort_indices(table, sort_keys=[(column, "ascending") for column in order])
+    indices = pc.sort_indices(table, sort_keys=[(column, "ascending") for column in order]).to_numpy()
     digest = hashlib.sha256()
     for start in range(0, table.num_rows, _ROWS_AT_ONCE):
-        for row in table.take(indices.slice(start, _ROWS_AT_ONCE)).to_pylist():
+        for row in take_rows(table, indices[start : start + _ROWS_AT_ONCE]).to_pylist():
             for value in row.values():
                 _update(digest, value)
     return digest.digest()

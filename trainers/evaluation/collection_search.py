@@ -5,16 +5,14 @@ Shapes: N documents, K results.
 
 from collections.abc import Sequence
 
-import pyarrow as pa
-
 from search_spaces.specs import EvaluationSpec
 from trainers.data_sets import Collection
-from trainers.data_sets.collection import strings
 from trainers.encoders.encode import Progress
 from trainers.encoders.encoder import Encoder
 from trainers.evaluation.corpus_pass import search_corpora
 from trainers.evaluation.judged_queries import JudgedQueries
 from trainers.evaluation.measures import QueryValue, depth, per_query
+from trainers.evaluation.ranked_ids import ranked_ids
 from trainers.evaluation.shared_texts import text_order
 from trainers.evaluation.stream import Evaluated, Keep, Searched
 from trainers.evaluation.text_hashes import corpus_hashes
@@ -32,11 +30,19 @@ def search_collection(
 ) -> Evaluated:
     """Encode queries and corpus once, and rank under each gamma_d while the shards of the corpus go by.
 
-    Memory holds one shard of embeddings, whatever the corpus; the depth is what the data set's measures look at.
+    Memory holds one shard of embeddings, whatever the corpus, and the search takes what the evaluation lets it; the
+    depth is what the data set's measures look at.
     """
     searched = searched_collection(evaluation, collection, queries, gammas_d)
     order = text_order([corpus_hashes(collection.corpus)])
-    [found] = search_corpora(encoder, [searched], order, precision=evaluation.precision, progress=progress)
+    [found] = search_corpora(
+        encoder,
+        [searched],
+        order,
+        precision=evaluation.precision,
+        memory_budget_bytes=evaluation.memory_budget_bytes,
+        progress=progress,
+    )
     return found
 
 
@@ -45,10 +51,7 @@ def query_values(
 ) -> list[QueryValue]:
     """The data set's measures of each query's ranking."""
     entry = evaluation.data.entry
-    document_ids = collection.corpus["id"]
-    ranked = {}
-    for query_id, positions_K in zip(queries.ids, rankings.document_QK, strict=True):
-        ranked[query_id] = strings(document_ids.take(pa.array(positions_K[positions_K >= 0])))
+    ranked = dict(zip(queries.ids, ranked_ids(collection.corpus["id"], rankings.document_QK), strict=True))
     return per_query(ranked, queries.qrels, entry.measures, relevance_threshold=entry.relevance_threshold)
 
 

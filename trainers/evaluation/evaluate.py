@@ -4,7 +4,7 @@ Data sets that share passages share a pass over them (`corpus_pass.py`); a data 
 `evaluate_sts.py`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from results.layout import unfinished_prefix
@@ -15,7 +15,6 @@ from trainers.encoders.encoder import Encoder
 from trainers.evaluation.evaluate_sts import evaluate_sts
 from trainers.evaluation.evaluated_group import EvaluatedGroup
 from trainers.evaluation.evaluations import Wanted, lacks_only_answers
-from trainers.evaluation.found_documents import Positions, kept_found
 from trainers.evaluation.pools import load_searched, searched_hashes
 from trainers.evaluation.reader import Readers
 from trainers.evaluation.shard_queue import NOBODY, Helpers
@@ -75,29 +74,22 @@ def evaluate_all(
         return EvaluatedGroup(checkpoint, some, store=store, verify=verify, readers=readers, helpers=helpers)
 
     left = dict(wanted)
-    for evaluation, document_QK in _to_answer_alone(checkpoint, wanted, store):
-        evaluated({evaluation: left.pop(evaluation)}).answer(evaluation, document_QK, say)
+    for evaluation, lacking in wanted.items():
+        alone = lacks_only_answers(checkpoint, lacking, evaluation, store)
+        if alone and evaluated({evaluation: lacking}).answer_kept(say):
+            del left[evaluation]
     for group in _groups(list(left), store):
         some = {evaluation: left[evaluation] for evaluation in group}
         name = f"evaluating {', '.join(dict.fromkeys(evaluation.data.name for evaluation in group))}"
         say(name)
         if group[0].data.entry.is_scored:
-            evaluate_sts(folder, group[0], some[group[0]], store=store, encoder=encoder, verify=verify)
+            evaluate_sts(
+                folder, group[0], some[group[0]], store=store, encoder=encoder, checkpoint=checkpoint, verify=verify
+            )
         else:
             evaluated(some).run(encoder, name, say)
     verify()
-    store.delete(unfinished_prefix(checkpoint_hash(folder)))
-
-
-def _to_answer_alone(
-    checkpoint: str, wanted: Wanted, store: Store
-) -> Iterator[tuple[EvaluationSpec, Mapping[float, Positions]]]:
-    """The data sets of which answers alone are missing, with what was found in them by a pass that died since."""
-    for evaluation, similarities in wanted.items():
-        if lacks_only_answers(checkpoint, similarities, evaluation, store):
-            found = kept_found(store, checkpoint, evaluation, [similarity.gamma_d for similarity in similarities])
-            if found is not None:
-                yield evaluation, found
+    store.delete(unfinished_prefix(checkpoint))
 
 
 def _groups(evaluations: Sequence[EvaluationSpec], store: Store) -> list[list[EvaluationSpec]]:

@@ -59,16 +59,20 @@ def evaluate_sts(
     *,
     store: Store,
     encoder: Encoder | None = None,
+    checkpoint: str | None = None,
     verify: Callable[[], None] = lambda: None,
     progress: Progress | None = None,
 ) -> None:
-    """As `trainers.evaluation.evaluate.evaluate`, for a data set of scored pairs."""
+    """As `trainers.evaluation.evaluate.evaluate`, for a data set of scored pairs.
+
+    `checkpoint` is the hash of what is in `folder`, where the caller knows it: all of its weights are read for it.
+    """
     if not similarities:
         return
     pairs = scored_pairs(load_evaluated(evaluation), evaluation.data.split)
     encoder = encoder or load_checkpoint(folder).encoder
     embedded = embed_pairs(encoder, pairs, evaluation=evaluation, progress=progress)
-    checkpoint, made_by = checkpoint_hash(folder), provenance().to_json()
+    checkpoint, made_by = checkpoint or checkpoint_hash(folder), provenance().to_json()
     columns = _norm_columns(checkpoint, evaluation, pairs, embedded)
     verify()
     if evaluation.keep_embeddings:

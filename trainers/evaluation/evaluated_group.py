@@ -8,7 +8,7 @@ Shapes: Q queries, D documents of a shard, H embedding size.
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 
 import pyarrow as pa
 
@@ -25,13 +25,15 @@ from results.rows import write_rows
 from results.store import Store
 from search_spaces.identity import encoding_id, evaluation_id
 from search_spaces.specs import EvaluationSpec, Precision, SimilaritySpec
+from trainers.data_sets.rows import take_values
 from trainers.encoders.encoder import Encoder, Side
 from trainers.evaluation.collection_search import query_values, searched_collection
 from trainers.evaluation.corpus_pass import Shards, ShardSearch, search_corpora
+from trainers.evaluation.counted_order import order_digest
 from trainers.evaluation.encoding_meter import EncodingMeter
 from trainers.evaluation.evaluation_rows import judgement_columns, norm_columns, per_query_columns
 from trainers.evaluation.evaluations import Wanted
-from trainers.evaluation.found_documents import Positions, keep_found
+from trainers.evaluation.found_documents import Positions, keep_found, kept_found
 from trainers.evaluation.judged_queries import split_queries
 from trainers.evaluation.kept_embeddings import keep_part
 from trainers.evaluation.measures import QueryValue, depth
@@ -57,9 +59,10 @@ class EvaluatedGroup:
         *,
         store: Store,
         verify: Callable[[], None],
-        readers: Readers,
+        readers: Readers | None = None,
         helpers: Helpers = NOBODY,
     ) -> None:
+        """Take what `evaluate_all` takes; `readers` only where questions are to be answered."""
         self._checkpoint = checkpoint
         self._wanted = wanted
         self._store = store
@@ -90,18 +93,37 @@ class EvaluatedGroup:
             memory_budget_bytes=self._memory_budget_bytes,
             progress=meter,
             skipped=meter.skip,
-            helping=partial(self._helpers.helping, self._wanted),
+            helping=partial(self._helpers.helping, self._wanted, self.order_digest),
         )
         values = [self._values(evaluation, of) for evaluation, of in zip(self._wanted, found, strict=True)]
         documents = [{g: rankings.document_QK for g, rankings in of.rankings.items()} for of in found]
         for evaluation, document_QK in zip(self._wanted, documents, strict=True):
             if evaluation.rag:
                 self._verify()
-                keep_found(self._store, self._checkpoint, evaluation, document_QK)
+                keep_found(self._store, self._checkpoint, evaluation, self._order_digests[evaluation], document_QK)
         for evaluation, of, by_gamma_d in zip(self._wanted, found, values, strict=True):
             self._write(evaluation, of, by_gamma_d)
         for evaluation, document_QK in zip(self._wanted, documents, strict=True):
-            self.answer(evaluation, document_QK, say)
+            self._answer(evaluation, document_QK, say)
+
+    def answer_kept(self, say: Callable[[str], None]) -> bool:
+        """Let questions be answered from what a pass that died since has found, if all of that was kept; whether so."""
+        kept = {
+            evaluation: kept_found(
+                self._store,
+                self._checkpoint,
+                evaluation,
+                self._order_digests[evaluation],
+                [similarity.gamma_d for similarity in similarities],
+            )
+            for evaluation, similarities in self._wanted.items()
+        }
+        found = {evaluation: document_QK for evaluation, document_QK in kept.items() if document_QK is not None}
+        if len(found) < len(kept):
+            return False
+        for evaluation, document_QK in found.items():
+            self._answer(evaluation, document_QK, say)
+        return True
 
     def shard_search(self, encoder: Encoder, query_SQH: Sequence[FloatMatrix], shard_texts: int) -> ShardSearch:
         """What a helper of another process's `run` does."""
@@ -115,6 +137,20 @@ class EvaluatedGroup:
             precision=self._precision,
             memory_budget_bytes=self._memory_budget_bytes,
         )
+
+    @cached_property
+    def order_digest(self) -> str:
+        """By which order of rows this group counts; who helps it must count by the same."""
+        return hashlib.sha256(" ".join(self._order_digests.values()).encode()).hexdigest()
+
+    @cached_property
+    def _order_digests(self) -> Mapping[EvaluationSpec, str]:
+        return {
+            evaluation: order_digest(
+                self._queries[evaluation].ids, collection.corpus["id"], searched_hashes(evaluation, collection.corpus)
+            )
+            for evaluation, collection in self._collections.items()
+        }
 
     @property
     def _precision(self) -> Precision:
@@ -136,7 +172,7 @@ class EvaluatedGroup:
 
     def _snapshot_key(self) -> str:
         """It names all that a snapshot depends on but the gamma_d, which differ with the rows that are missing."""
-        parts = [str(BLOCK_DOCUMENTS)]
+        parts = [str(BLOCK_DOCUMENTS), self.order_digest]
         for evaluation in self._wanted:
             entry = evaluation.data.entry
             kept = str(evaluation.keep_embeddings)  # or a pass that kept none would be taken for one that did
@@ -201,10 +237,13 @@ class EvaluatedGroup:
         self._verify()
         self._store.write(run_file(key), packed)
 
-    def answer(
+    def _answer(
         self, evaluation: EvaluationSpec, document_QK: Mapping[float, Positions], say: Callable[[str], None]
     ) -> None:
         """Let the questions be answered from what was found under each gamma_d, where that is asked for."""
+        if evaluation.rag is None:
+            return
+        assert self._readers is not None, "who asks for answers gives readers"
         answer_missing(
             self._checkpoint,
             evaluation,
@@ -217,7 +256,7 @@ class EvaluatedGroup:
     def _keep_documents(
         self, evaluation: EvaluationSpec, number: int, position_D: Indices, vector_DH: FloatMatrix, norm_D: FloatMatrix
     ) -> None:
-        ids = self._collections[evaluation].corpus["id"].take(position_D)
+        ids = take_values(self._collections[evaluation].corpus["id"], position_D)
         self._keep(evaluation, f"{number:06d}", "document", ids, vector_DH, norm_D)
 
     def _keep(

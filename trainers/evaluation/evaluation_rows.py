@@ -12,6 +12,7 @@ from trainers.evaluation.measures import QueryValue
 from trainers.training.sts_pairs import ScoredPairs
 
 Columns = Mapping[str, Any]
+_ROWS_A_CHUNK = 65_536
 
 
 def norm_columns(
@@ -27,7 +28,9 @@ def norm_columns(
     num_queries, num_documents = len(query_norm_Q), len(document_norm_N)
     return {
         **evaluated_columns(checkpoint_hash, evaluation, num_queries + num_documents),
-        "side": pa.chunked_array([pa.repeat("query", num_queries), pa.repeat("document", num_documents)]),
+        "side": pa.chunked_array(
+            [*_constant("query", num_queries).chunks, *_constant("document", num_documents).chunks]
+        ),
         "text_id": pa.chunked_array([pa.array(query_ids, pa.string()), *document_ids.chunks]),
         "norm": np.concatenate([query_norm_Q, document_norm_N]),
     }
@@ -81,8 +84,15 @@ def evaluated_columns(checkpoint_hash: str, evaluation: EvaluationSpec, num_rows
     """What every row of an encoding says: which checkpoint and data it is of."""
     data = evaluation.data
     return {
-        "checkpoint_hash": pa.repeat(checkpoint_hash, num_rows),
-        "data_set": pa.repeat(data.name, num_rows),
-        "data_hash": pa.repeat(data.content_hash, num_rows),
-        "split": pa.repeat(data.split, num_rows),
+        "checkpoint_hash": _constant(checkpoint_hash, num_rows),
+        "data_set": _constant(data.name, num_rows),
+        "data_hash": _constant(data.content_hash, num_rows),
+        "split": _constant(data.split, num_rows),
     }
+
+
+def _constant(value: str | None, num_rows: int) -> pa.ChunkedArray:
+    """One value in each row; whatever their number, one chunk's memory: two hashes in each would be most of a row."""
+    chunk = pa.repeat(pa.scalar(value, pa.string()), min(num_rows, _ROWS_A_CHUNK))
+    whole, rest = divmod(num_rows, _ROWS_A_CHUNK)
+    return pa.chunked_array([chunk] * whole + [chunk.slice(0, rest)], pa.string())

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from search_spaces.catalogue.data_sets import Exclusion
 from search_spaces.specs import EvaluationSpec
 from trainers import data_sets
 from trainers.data_sets import Collection
 from trainers.data_sets.collection import asked_queries, strings
+from trainers.data_sets.rows import places_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,9 +70,9 @@ def _excluded_ids(queries: pa.Table, exclusion: Exclusion) -> list[list[str]]:
 
 def _positions(ids: list[list[str]], corpus_ids: pa.ChunkedArray) -> list[list[int]]:
     """Where documents stand in the corpus; those that are not in it cannot be found anyway."""
-    wanted = pa.array(list({document for documents in ids for document in documents}), pa.string())
-    found = pc.index_in(wanted, value_set=corpus_ids)
-    place = {d: p for d, p in zip(wanted.to_pylist(), found.to_pylist(), strict=True) if p is not None}
+    wanted = list({document for documents in ids for document in documents})
+    places = places_of(pa.array(wanted, pa.string()), corpus_ids).tolist()
+    place = {document: at for document, at in zip(wanted, places, strict=True) if at >= 0}
     return [[place[document] for document in documents if document in place] for documents in ids]
 
 

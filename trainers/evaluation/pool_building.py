@@ -23,9 +23,11 @@ from search_spaces.identity import pool_id, pool_part_id
 from search_spaces.specs import EvaluationSpec, PoolSpec, StartingEncoder, evaluation_for
 from trainers.data_sets import Collection
 from trainers.data_sets.collection import strings
+from trainers.data_sets.rows import take_values
 from trainers.encoders.encoder import Encoder
 from trainers.evaluation.bm25 import bm25_top
 from trainers.evaluation.corpus_pass import search_corpora
+from trainers.evaluation.counted_order import order_digest
 from trainers.evaluation.encoding_meter import EncodingMeter
 from trainers.evaluation.judged_queries import JudgedQueries, load_evaluated, split_queries
 from trainers.evaluation.pools import contributors, positions_of_ids, unbuilt_pools
@@ -180,7 +182,8 @@ def _searched(asked: _Asked, encoder: StartingEncoder) -> Searched:
 def _snapshot_key(group: Sequence[_Asked], encoder: StartingEncoder) -> str:
     """It names all that a snapshot depends on."""
     ids = [pool_part_id(asked.evaluation, encoder) for asked in group]
-    digest = hashlib.sha256(" ".join([*ids, str(BLOCK_DOCUMENTS)]).encode()).hexdigest()[:16]
+    orders = [order_digest(a.queries.ids, a.collection.corpus["id"], a.hash_N2) for a in group]
+    digest = hashlib.sha256(" ".join([*ids, *orders, str(BLOCK_DOCUMENTS)]).encode()).hexdigest()[:16]
     return f"{unfinished_prefix(POOLS)}/{digest}.npz"
 
 
@@ -238,5 +241,5 @@ def _rows(collection: Collection, reasons: Reasons) -> tuple[Indices, Mapping[st
     members_N, count_N = np.unique(position_P, return_counts=True)
     texts = pa.array(names, pa.string()).take(pa.array(name_P[order_P], pa.int64()))
     offsets = pa.array([0, *np.cumsum(count_N).tolist()], pa.int32())
-    ids = collection.corpus["id"].take(pa.array(members_N, pa.int64()))
+    ids = take_values(collection.corpus["id"], members_N)
     return members_N, {"document_id": ids, "reasons": pa.ListArray.from_arrays(offsets, texts)}

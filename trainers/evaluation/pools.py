@@ -1,10 +1,10 @@
 """What an evaluation searches: a whole corpus, or the documents of its pool. Imports no torch."""
 
 from collections.abc import Iterable
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from results.layout import pool_rows
 from results.rows import read_rows
@@ -12,11 +12,10 @@ from results.store import Store
 from search_spaces.identity import pool_id
 from search_spaces.specs import EvaluationSpec, StartingEncoder
 from trainers.data_sets import Collection
+from trainers.data_sets.rows import places_of, take_rows
 from trainers.evaluation.judged_queries import load_evaluated
 from trainers.evaluation.shared_texts import Indices
 from trainers.evaluation.text_hashes import Hashes, corpus_hashes, stored_corpus_hashes
-
-_ROWS_AT_ONCE = 65_536
 
 
 class MissingPoolError(ValueError):
@@ -43,7 +42,7 @@ def load_searched(evaluation: EvaluationSpec, store: Store) -> Collection:
     positions_N = positions_of_ids(read_rows(store, key, "pools")["document_id"], collection.corpus)
     return Collection(
         name=collection.name,
-        corpus=some_documents(collection.corpus, positions_N),
+        corpus=take_rows(collection.corpus, positions_N),
         queries=collection.queries,
         qrels=collection.qrels,
         negatives=collection.negatives,
@@ -69,16 +68,6 @@ def contributors(evaluations: Iterable[EvaluationSpec]) -> list[StartingEncoder]
 
 def positions_of_ids(ids: pa.Array | pa.ChunkedArray, corpus: pa.Table) -> Indices:
     """Where documents stand in the corpus, ascending; those that are not in it (judged ones may be) have none."""
-    found = pc.index_in(pc.unique(ids), value_set=corpus["id"]).drop_null()
-    positions: Indices = np.sort(found.to_numpy(zero_copy_only=False).astype(np.int64))
+    places = places_of(cast(pa.Array, ids.unique()), corpus["id"])
+    positions: Indices = np.sort(places[places >= 0])
     return positions
-
-
-def some_documents(corpus: pa.Table, positions_N: Indices) -> pa.Table:
-    """The documents at some places, ascending. Of a few rows at a time: a corpus may be larger than memory."""
-    parts = [corpus.slice(0, 0)]
-    for start in range(0, corpus.num_rows, _ROWS_AT_ONCE):
-        low, high = np.searchsorted(positions_N, [start, start + _ROWS_AT_ONCE])
-        if low < high:
-            parts.append(corpus.slice(start, _ROWS_AT_ONCE).take(positions_N[low:high] - start))
-    return pa.concat_tables(parts)

@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from search_spaces.catalogue.data_sets import DataSet, ReferenceFigure
 from trainers import data_sets
-from trainers.data_sets.collection import strings
 from trainers.evaluation.bm25 import bm25_top
 from trainers.evaluation.judged_queries import JudgedQueries, split_queries
 from trainers.evaluation.measures import depth, per_query
+from trainers.evaluation.ranked_ids import ranked_ids
 
 _BM25 = "BM25 (Lucene, k1 0.9, b 0.4"
 
@@ -51,9 +51,6 @@ def compared_figures(entry: DataSet) -> Iterator[ComparedFigure]:
 
 def _mean(entry: DataSet, corpus: pa.Table, queries: JudgedQueries, measure: str) -> float:
     ranking_QK = bm25_top(corpus, queries.texts, depth([measure]), excluded=queries.excluded)
-    ranked = {
-        query_id: strings(corpus["id"].take(pa.array(positions_K[positions_K >= 0])))
-        for query_id, positions_K in zip(queries.ids, ranking_QK, strict=True)
-    }
+    ranked = dict(zip(queries.ids, ranked_ids(corpus["id"], ranking_QK), strict=True))
     values = per_query(ranked, queries.qrels, [measure], relevance_threshold=entry.relevance_threshold)
     return sum(value.value for value in values) / len(values)

@@ -18,6 +18,7 @@ from search_spaces.identity import answers_id
 from search_spaces.specs import EvaluationSpec, RagSpec, SimilaritySpec
 from trainers.data_sets import Collection, document_text
 from trainers.data_sets.collection import strings
+from trainers.data_sets.rows import take_rows
 from trainers.evaluation.evaluations import lacks_answers
 from trainers.evaluation.judged_queries import JudgedQueries
 from trainers.evaluation.qa_prompts import Prompt, fitted
@@ -100,16 +101,22 @@ def answer_missing(
 def asked(collection: Collection, queries: JudgedQueries, document_QK: Positions) -> Iterator[Question]:
     """The queries that have a right answer, each with its passages; the others are no questions."""
     answers_of = right_answers(collection)
-    for query_id, text, document_K in zip(queries.ids, queries.texts, document_QK, strict=True):
-        if answers := answers_of.get(query_id):
-            rows = collection.corpus.take(pa.array(document_K[document_K >= 0]))
-            yield Question(
-                query_id=query_id,
-                text=text,
-                answers=answers,
-                document_ids=strings(rows["id"]),
-                passages=list(map(document_text, strings(rows["title"]), strings(rows["text"]))),
-            )
+    asked_Q = np.array([bool(answers_of.get(query_id)) for query_id in queries.ids], dtype=bool)
+    found = np.unique(document_QK[asked_Q])
+    found = found[found >= 0]
+    rows = take_rows(collection.corpus, found)
+    ids = strings(rows["id"])
+    passages = list(map(document_text, strings(rows["title"]), strings(rows["text"])))
+    for query in np.flatnonzero(asked_Q).tolist():
+        document_K = document_QK[query]
+        places = np.searchsorted(found, document_K[document_K >= 0]).tolist()
+        yield Question(
+            query_id=queries.ids[query],
+            text=queries.texts[query],
+            answers=answers_of[queries.ids[query]],
+            document_ids=[ids[place] for place in places],
+            passages=[passages[place] for place in places],
+        )
 
 
 def answer_columns(reader: Reader, rag: RagSpec, questions: Sequence[Question]) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trainers.data_sets.collection import strings
+from trainers.evaluation.ranked_ids import ranked_ids
 
 _NO_WORD = r"^$|[\x09-\x0d\x1c-\x20\x{85}\p{Z}]"  # what `str.split` parts words at
 _SMALLEST_STEP = np.float32(2.0**-100)  # no reader takes two scores so far apart for equal, or for zero
@@ -82,11 +83,11 @@ def run_lines(
 ) -> Iterator[str]:
     """The lines of a run file, those of one query after the other."""
     _check_word("tag", tag)
-    for query_id, document_K, score_K in zip(query_ids, document_QK, score_QK, strict=True):
+    found = ranked_ids(document_ids, document_QK)
+    for query_id, ids, document_K, score_K in zip(query_ids, found, document_QK, score_QK, strict=True):
         _check_word("query id", query_id)
-        found = document_K >= 0
-        ids = strings(document_ids.take(pa.array(document_K[found])))
-        for rank, (document_id, score) in enumerate(zip(ids, score_K[found].tolist(), strict=True), start=1):
+        scores = score_K[document_K >= 0].tolist()
+        for rank, (document_id, score) in enumerate(zip(ids, scores, strict=True), start=1):
             _check_word("document id", document_id)
             yield f"{query_id} Q0 {document_id} {rank} {score:.9g} {tag}\n"  # nine digits tell all float32 apart
 

@@ -87,12 +87,14 @@ class Helpers(Protocol):
     """Other processes that may take part in a pass."""
 
     def helping(
-        self, wanted: Wanted, query_SQH: Sequence[FloatMatrix], queue: ShardQueue
+        self, wanted: Wanted, order: str, query_SQH: Sequence[FloatMatrix], queue: ShardQueue
     ) -> AbstractContextManager[None]:
         """While it is entered, whoever can help takes shards of the queue.
 
         Args:
             wanted: what the pass is for: a helper loads the same data sets in the same order.
+            order: the digest of the order of rows by which the pass counts; a helper whose data sets have another one
+                can do no shard of it.
             query_SQH: the raw queries of each of them.
             queue: when the context is left, no shard of it is at a helper.
         """
@@ -100,7 +102,7 @@ class Helpers(Protocol):
 
 class _Nobody:
     def helping(
-        self, wanted: Wanted, query_SQH: Sequence[FloatMatrix], queue: ShardQueue
+        self, wanted: Wanted, order: str, query_SQH: Sequence[FloatMatrix], queue: ShardQueue
     ) -> AbstractContextManager[None]:
         """The pass is alone."""
         return nullcontext()

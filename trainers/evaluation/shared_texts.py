@@ -3,20 +3,20 @@
 Shapes: S corpora, N documents of one, A of all different corpora one after the other, U different texts.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from trainers.data_sets.rows import take_rows
 from trainers.evaluation.text_hashes import Hashes, texts_of
 
 Indices = npt.NDArray[np.int64]
 WORTH_SHARING = 0.05  # of the smaller corpus's texts; where fewer are shared, data sets are done one after the other
 _EXACT_TEXTS = 1_000_000  # together; of more, one in 16 tells how many are shared
 _SAMPLED = np.uint64(16)
-_ROWS_AT_ONCE = 65_536
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,13 +39,12 @@ class TextOrder:
         return len(self.first_U)
 
     def texts(self, corpora: Sequence[pa.Table], start: int, stop: int) -> list[str]:
-        """The texts from `start` to `stop`, read where they stand first in the corpora, a few rows at a time."""
+        """The texts from `start` to `stop`, read where they stand first in the corpora."""
         first = self.first_U[start:stop]
         texts: list[str] = []
         for corpus, begin, end in zip(self.different, self.begin, [*self.begin[1:], None], strict=True):
             low, high = np.searchsorted(first, begin), len(first) if end is None else np.searchsorted(first, end)
-            for rows in _few_rows(corpora[corpus], first[low:high] - begin):
-                texts += texts_of(rows)
+            texts += texts_of(take_rows(corpora[corpus], first[low:high] - begin))
         return texts
 
 
@@ -71,14 +70,6 @@ def sharing_groups(hashes: Sequence[Hashes]) -> list[list[int]]:
                 joined = sorted((group[earlier], group[later]))
                 group = [joined[0] if number == joined[1] else number for number in group]
     return [[corpus for corpus, of in enumerate(group) if of == number] for number in sorted(set(group))]
-
-
-def _few_rows(corpus: pa.Table, rows: Indices) -> Iterator[pa.Table]:
-    """Some rows of a corpus, ascending. Of a window at a time: taken from a whole table, all of it would be copied."""
-    for window in range(0, corpus.num_rows, _ROWS_AT_ONCE):
-        low, high = np.searchsorted(rows, [window, window + _ROWS_AT_ONCE])
-        if low < high:
-            yield corpus.slice(window, _ROWS_AT_ONCE).take(rows[low:high] - window)
 
 
 def _first_equal(hashes: Sequence[Hashes], corpus: int) -> int:

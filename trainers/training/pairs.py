@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from search_spaces.specs import DataSpec
 from trainers import data_sets
 from trainers.data_sets.collection import Collection, document_text, strings
+from trainers.data_sets.rows import places_of, take_rows
 from trainers.training.grouped import Grouped, grouped
 from trainers.training.texts import ArrowTexts
 
@@ -203,11 +204,12 @@ class _Ranked:
 
 def _ranked(table: pa.Table, ids: pa.ChunkedArray, texts_of: Callable[[pa.Table], list[str]]) -> _Ranked:
     """The texts of the rows with these ids."""
-    row_J = pc.index_in(ids, value_set=table["id"].combine_chunks())
-    assert not row_J.null_count, "a checked collection has the text of every judged id"
-    used, place_J = np.unique(row_J.to_numpy(), return_inverse=True)
+    different = cast(pa.Array, ids.unique())
+    row_J = places_of(different, table["id"])[pc.index_in(ids, value_set=different).to_numpy()]
+    assert (row_J >= 0).all(), "a checked collection has the text of every judged id"
+    used, place_J = np.unique(row_J, return_inverse=True)
     blocks = [
-        pa.array(texts_of(table.take(used[start : start + _ROWS_AT_ONCE])), pa.large_string())
+        pa.array(texts_of(take_rows(table, used[start : start + _ROWS_AT_ONCE])), pa.large_string())
         for start in range(0, len(used), _ROWS_AT_ONCE)
     ]
     encoded = pa.chunked_array(blocks, pa.large_string()).combine_chunks().dictionary_encode()

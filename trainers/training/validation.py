@@ -60,6 +60,8 @@ def ranking_score(spec: ValidationSpec, precision: Precision) -> Score:
         ValueError: its content is not what was planned, or no query has a relevant document.
     """
     entry = spec.data.entry
+    # No memory budget: the sweep's is of its evaluations, and may be too small for a search beside a training's
+    # optimizer or needlessly slow in a pool that is searched many times. The search's own default bounds it.
     evaluation = EvaluationSpec(
         data=replace(spec.data, entry=entry.model_copy(update={"measures": (MEASURE,)})), precision=precision
     )
