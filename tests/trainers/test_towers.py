@@ -254,7 +254,7 @@ def test_towers_with_two_tokenizers_are_refused(tiny_bert, make_spec, tmp_path):
 def test_a_plan_knows_what_two_towers_are(tiny_bert, make_spec, tmp_path):
     spec = make_spec(tiny_bert, towers="separate", query_prompt="query: ", max_query_length=9)
     weights = WeightsSpec(source=f"path:{save(tmp_path, start_encoder(spec, None))}")
-    assert limits(weights, "") == Limits(num_layers=4, num_positions=128, two_towers=True)
+    assert limits(weights, "") == Limits(num_layers=4, num_positions=128, hidden_size=32, two_towers=True)
     assert not limits(spec.weights, "").two_towers
     found = found_settings(weights)
     assert (found.pooling, found.query_prompt, found.max_query_length, found.max_document_length) == (
