@@ -193,9 +193,10 @@ def _trainings(plan: Plan) -> Iterator[_Training]:
         )
     for spec in filter(plan.only.takes, plan.unidentified.trials):
         yield _Training(spec=spec, times=1, evaluations=evaluations, is_trained=False)
-    for cell in plan.studies_left:
+    for study in plan.studies_left:
         # Samples are validated as they train, and evaluated on nothing else.
-        yield _Training(spec=cell.tuning, times=cell.tune.num_samples, evaluations=(), is_trained=False)
+        cell = study.cell
+        yield _Training(spec=cell.tuning, times=study.num_left, evaluations=(), is_trained=False)
         for spec in filter(plan.only.takes, cell.reporting):
             yield _Training(spec=spec, times=1, evaluations=evaluations, is_trained=False)
 

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from orchestrator.plan import Plan
+from orchestrator.plan import Plan, StudyPlan, TrialPlan, trial_plan
 from results import layout
 from results.layout import Status
 from results.rows import read_rows
 from results.schemas import SchemaError
 from results.store import Lock, Store, open_existing_store
-from search_spaces.identity import answers_id, encoding_id, evaluation_id
+from results.studies import read_study, write_study
+from search_spaces.identity import answers_id, encoding_id, evaluation_id, trial_id
 from search_spaces.problems import InputError, Problem
 from search_spaces.scoring import score_similarities, trained_similarity
 from search_spaces.specs import EvaluationSpec, SimilaritySpec, TrialSpec, evaluation_for
@@ -30,11 +31,13 @@ class Reused:
     num_trials: int = 0
     num_probes: int = 0
     num_evaluations: int = 0
+    num_searches: int = 0
     notices: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         counts = {"trial": self.num_trials, "probe": self.num_probes, "evaluation": self.num_evaluations}
         parts = [f"{number} {what}{'s' * (number != 1)}" for what, number in counts.items() if number]
+        parts += [f"{self.num_searches} search{'es' * (self.num_searches != 1)}"] if self.num_searches else []
         return f"taken over from {self.uri}: {', '.join(parts) or 'nothing'}"
 
 
@@ -62,7 +65,10 @@ def reuse_finished(plan: Plan, store: Store, sources: Sequence[Store], lock: Loc
 
 def _reuse(plan: Plan, store: Store, source: Store, lock: Lock) -> Reused:
     notices, num_trials, num_evaluations = [], 0, 0
-    for trial in plan.trials:
+    taken = [
+        study for study in plan.studies if study.record is None and _take_study(study.study_id, store, source, lock)
+    ]
+    for trial in (*plan.trials, *_trials_of(taken, plan, store)):
         if trial.state == "finished":
             continue
         try:
@@ -86,8 +92,37 @@ def _reuse(plan: Plan, store: Store, source: Store, lock: Lock) -> Reused:
         num_trials=num_trials,
         num_probes=num_probes,
         num_evaluations=num_evaluations,
+        num_searches=len(taken),
         notices=tuple(notices),
     )
+
+
+def _take_study(study_id: str, store: Store, source: Store, lock: Lock) -> bool:
+    """Its samples' rows, then its record; weights of samples are kept nowhere."""
+    record = read_study(source, study_id)
+    if record is None:
+        return False
+    try:
+        for key in (sample.trial_id for sample in record.samples):
+            for rows, table in ((layout.history_rows(key), "history"), (layout.trial_rows(key), "trials")):
+                if source.exists(rows) and not store.exists(rows):
+                    _copy_rows(rows, table, store, source, lock)
+            spec = layout.spec_key(layout.trial_prefix(key))
+            store.write(spec, source.read(spec))
+            store.write(layout.evaluations_key(key), layout.evaluations_to_bytes(()))
+            _copy_status(layout.trial_prefix(key), store, source, lock)
+    except (SchemaError, KeyError):  # of another version: it is searched here
+        return False
+    lock.verify()
+    write_study(store, study_id, record)
+    return True
+
+
+def _trials_of(studies: Sequence[StudyPlan], plan: Plan, store: Store) -> list[TrialPlan]:
+    """The trials that these studies, whose records are there now, lead to."""
+    found = [replace(study, record=read_study(store, study.study_id)) for study in studies]
+    specs = [spec for study in found for spec in study.trials()]
+    return [trial_plan(trial_id(spec), spec, plan.evaluations, store) for spec in specs]
 
 
 def _take_trial(key: str, store: Store, source: Store, lock: Lock) -> bool:
