@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pydantic import TypeAdapter
 
-from orchestrator.events import Ended, Event, Retried, Started
+from orchestrator.events import Ended, Event, Planned, Retried, Started
 from results.store import Store
 
 SPENT = "spent.json"
@@ -61,6 +61,7 @@ class Spending:
         before: what earlier runs spent.
         gpus: how many each trial or probe holds while it runs, by its key.
         keep: told what is spent whenever that has changed.
+        gpus_of_search: how many a sample of a search, or a trial that a search leads to, holds while it runs.
     """
 
     def __init__(
@@ -70,11 +71,13 @@ class Spending:
         before: Spent,
         gpus: Mapping[str, float],
         keep: Callable[[Spent], None],
+        gpus_of_search: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._budget = budget
         self._before = before
-        self._gpus = gpus
+        self._gpus = dict(gpus)
+        self._gpus_of_search = gpus_of_search
         self._keep = keep
         self._clock = clock
         self._begun = clock()
@@ -83,7 +86,9 @@ class Spending:
 
     def __call__(self, event: Event) -> None:
         """Take note of an event."""
-        if isinstance(event, Started):
+        if isinstance(event, Planned):
+            self._gpus[event.key] = self._gpus_of_search
+        elif isinstance(event, Started):
             self._running[event.key] = self._clock()
         elif isinstance(event, Retried | Ended):
             began = self._running.pop(event.key, None)

@@ -49,17 +49,16 @@ AddressOption = Annotated[
 def validate(file: SweepFileArgument, address: AddressOption = None) -> None:
     """Check a sweep file, its weights and its data; start nothing."""
     from orchestrator.addresses import resolved_address
-    from orchestrator.not_run import not_run_problems
     from orchestrator.plan import make_plan
     from orchestrator.resolve import resolve
     from orchestrator.show import print_notices
 
     resolved = resolve(file, runs_here=resolved_address(address) is None)
-    if problems := list(not_run_problems(resolved.sweep, resolved.where)):
-        raise InputError(problems)
     plan = make_plan(resolved, None)
     print_notices(plan, _console())
-    _console().print(f"{file}: {len(plan.trials)} trials and {len(plan.probes)} probes, no problems.", highlight=False)
+    searches = f"{len(plan.studies)} search{'es' * (len(plan.studies) != 1)}, " if plan.studies else ""
+    counted = f"{searches}{len(plan.trials)} trials and {len(plan.probes)} probes"
+    _console().print(f"{file}: {counted}, no problems.", highlight=False)
 
 
 @app.command()

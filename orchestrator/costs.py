@@ -197,9 +197,10 @@ def _trainings(plan: Plan) -> Iterator[_Training]:
         yield _Training(spec=spec, times=1, evaluations=evaluations, is_trained=False)
     for contributor, corpora in building(plan):
         yield _Training(spec=contributor, times=1, evaluations=corpora, is_trained=True)
-    for cell in plan.studies_left:
+    for study in plan.studies_left:
         # Samples are validated as they train, and evaluated on nothing else.
-        yield _Training(spec=cell.tuning, times=cell.tune.num_samples, evaluations=(), is_trained=False)
+        cell = study.cell
+        yield _Training(spec=cell.tuning, times=study.num_left, evaluations=(), is_trained=False)
         for spec in filter(plan.only.takes, cell.reporting):
             yield _Training(spec=spec, times=1, evaluations=evaluations, is_trained=False)
 

@@ -13,6 +13,7 @@ from results.asked import asked_answers, asked_evaluations, asked_norms
 from results.layout import Status, SweepRecord
 from results.rows import read_rows
 from results.store import Store
+from results.studies import planned_samples
 from search_spaces.problems import InputError
 
 _RUN_AGAIN = "the next run makes it"
@@ -192,7 +193,7 @@ def _lacking(store: Store, row: Mapping[str, Any]) -> list[str]:
 
 def stranger_findings(store: Store, record: SweepRecord) -> Iterator[Finding]:
     """Trials that lie in the folder and that its sweep file, as it was last run, does not ask for."""
-    asked = {trial.trial_id for trial in record.trials}
+    asked = {trial.trial_id for trial in (*record.trials, *planned_samples(store, record))}
     taken: dict[str, int] = {}
     for key, size in store.sizes("trials").items():
         identity = key.split("/")[1]

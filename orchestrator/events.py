@@ -5,6 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from results.layout import Status
+from search_spaces.specs import TrialSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A search asks for another trial; further events will tell of it."""
+
+    key: str
+    spec: TrialSpec
+    title: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,13 +50,13 @@ class Retried:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """A trial or probe finished or failed for good."""
+    """A trial or probe finished, was pruned, or failed for good."""
 
     key: str
     status: Status
 
 
-Event = Started | Stepped | EnteredPhase | Retried | Ended
+Event = Planned | Started | Stepped | EnteredPhase | Retried | Ended
 
 # Whoever wants to know. Called in the driver, possibly from several threads; must be quick and never raise.
 Listener = Callable[[Event], None]

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from results.studies import sample_title
 from search_spaces.specs import ProbeSpec, TrialSpec, to_json
 
 _MAX_PARAMETER = 500
@@ -21,8 +22,31 @@ class RunLabels:
     parameters: Mapping[str, str]
 
 
-def labels(key: str, spec: TrialSpec | ProbeSpec, *, name: str | None = None, groups: Iterable[str] = ()) -> RunLabels:
-    """The labels of a trial or probe, under its title unless it has a `name`; `groups` are what it is evaluated on."""
+@dataclass(frozen=True, kw_only=True)
+class SampleLabel:
+    """Which sample of which search a trial is."""
+
+    study_id: str
+    study_title: str
+    number: int
+
+
+def labels(
+    key: str,
+    spec: TrialSpec | ProbeSpec,
+    *,
+    name: str | None = None,
+    groups: Iterable[str] = (),
+    sample: SampleLabel | None = None,
+) -> RunLabels:
+    """The labels of a trial or probe, under its title unless it has a `name`; `groups` are what it is evaluated on.
+
+    A `sample` of a search is of kind 'sample': a search for `tags.kind = 'train'` finds what is reported alone.
+    """
+    if sample is not None:
+        own = {"kind": "sample", "study": sample.study_title, "study_id": sample.study_id, "sample": str(sample.number)}
+        named = sample_title(sample.study_title, sample.number)
+        return RunLabels(key=key, name=named, tags=tags(key, spec) | own, parameters=parameters(spec))
     group = {"group": ", ".join(groups)} if groups and isinstance(spec, TrialSpec) else {}
     return RunLabels(key=key, name=name or spec.title, tags=tags(key, spec) | group, parameters=parameters(spec))
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from orchestrator.data_inputs import DataInput, data_inputs
 from orchestrator.descriptions import run_description
-from orchestrator.labels import RunLabels, labels, names, provenance_tags
+from orchestrator.labels import RunLabels, SampleLabel, labels, names, provenance_tags
 from results import layout
 from results.asked import AskedRows, asked_answers, asked_encodings, asked_evaluations, asked_norms, planned_evaluations
 from results.best import BestTrial, best_trials, cell_name
@@ -28,6 +28,7 @@ from results.rows import provenance_of, read_rows
 from results.schemas import HISTORY, check_table
 from results.spearman import spearman
 from results.store import Store
+from results.studies import planned_samples, read_study
 from search_spaces.specs import ProbeSpec, TrialSpec, from_json
 
 MAX_METRICS = 49  # a run's page stays readable under 50 metrics (mlflow#11927); the rest is in the rows
@@ -124,13 +125,20 @@ class Mirror:
     def __init__(self, store: Store, record: SweepRecord) -> None:
         self._store = store
         self._record = record
-        self._trials = {planned.trial_id for planned in record.trials}
+        self._probes = {planned.trial_id for planned in record.probes}
+        self._samples: dict[str, SampleLabel] = {}  # that are known of
         self._groups = tuple(dict.fromkeys(group for planned in record.evaluations for group in planned.groups))
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The identities of the sweep's trials, then of its probes."""
-        return tuple(planned.trial_id for planned in (*self._record.trials, *self._record.probes))
+        """The identities of the sweep's trials, then of its probes, then of the samples of its searches."""
+        planned = (*self._record.trials, *self._record.probes, *planned_samples(self._store, self._record))
+        return tuple(dict.fromkeys(item.trial_id for item in planned))
+
+    def refresh(self) -> None:
+        """Read the record anew where the sweep searches: what searches lead to is in it."""
+        if self._record.studies and self._store.exists(layout.SWEEP_RECORD):
+            self._record = layout.from_bytes(SweepRecord, self._store.read(layout.SWEEP_RECORD))
 
     @property
     def record(self) -> SweepRecord:
@@ -146,7 +154,20 @@ class Mirror:
 
     def labels(self, key: str, spec: TrialSpec | ProbeSpec) -> RunLabels:
         """The labels of a trial's or probe's run."""
+        if sample := self._sample(key):
+            return labels(key, spec, sample=sample)
         return labels(key, spec, name=self._names.get(key), groups=self._groups)
+
+    def _sample(self, key: str) -> SampleLabel | None:
+        """Which sample of which search a trial is, if it is one."""
+        if key not in self._samples and self._record.studies:
+            self._samples = {
+                sample.trial_id: SampleLabel(study_id=planned.study_id, study_title=planned.title, number=number)
+                for planned in self._record.studies
+                if (study := read_study(self._store, planned.study_id))
+                for number, sample in enumerate(study.samples)
+            }
+        return self._samples.get(key)
 
     def best(self) -> tuple[BestTrial, ...]:
         """The best trial of each cell all of whose trials are trained, where one can be told."""
@@ -162,7 +183,7 @@ class Mirror:
         return tuple(best for best in best_trials(rows) if best.name not in unfinished)
 
     def _spec(self, key: str) -> TrialSpec | ProbeSpec | None:
-        is_trial = key in self._trials
+        is_trial = key not in self._probes
         spec_key = layout.spec_key((layout.trial_prefix if is_trial else layout.probe_prefix)(key))
         if not self._store.exists(spec_key):
             return None
@@ -171,7 +192,7 @@ class Mirror:
 
     def content(self, key: str) -> RunContent | None:
         """What the run of this trial or probe should hold; None where it has not been started."""
-        return self._trial(key) if key in self._trials else self._probe(key)
+        return self._probe(key) if key in self._probes else self._trial(key)
 
     def sweep_artifacts(self) -> dict[str, bytes]:
         """The files that describe the whole sweep."""
@@ -200,7 +221,9 @@ class Mirror:
             scores = self._scores(spec, asked, artifacts)
             metrics = _headline(row, scores, self._record.evaluations, self._answer_scores(spec, answers, artifacts))
             made_with = row["provenance_json"]
-            if (manifest := checkpoint_manifest(self._store, row)) is not None:
+            # The weights of a sample are removed when it has ended, perhaps at this moment.
+            manifest = None if self._sample(key) else checkpoint_manifest(self._store, row)
+            if manifest is not None:
                 artifacts[MANIFEST] = manifest
         history = _table("history", artifacts["history.parquet"]).to_pylist() if "history.parquet" in artifacts else []
         return RunContent(

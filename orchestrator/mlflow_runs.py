@@ -27,7 +27,7 @@ from results.layout import Status
 RunState = Literal["finished", "failed", "killed"]
 
 _STEPS_PER_BATCH = 1000 // len(STEP_COLUMNS)  # MLflow takes 1,000 metrics at once: whole steps are written, or none
-_ENDED = {"finished": "FINISHED", "failed": "FAILED", "killed": "KILLED"}
+_ENDED = {"finished": "FINISHED", "pruned": "FINISHED", "failed": "FAILED", "killed": "KILLED"}
 _SWEEP, _DIGEST, _PARENT, _NOTE = "sweep_id", "mirrored", "mlflow.parentRunId", "mlflow.note.content"
 _UPLOADED, _STATUS = "checkpoint_uploaded", "status"
 
@@ -139,7 +139,7 @@ class MlflowRuns:
             self._set_tags(run, {**content.made_with, _NOTE: content.description})
             self._set_tags(run, {_DIGEST: digest})  # last: what carries it holds everything
         if status.state != "running":
-            self._set_status(run, _ENDED[status.state], end_ms=_end_ms(status))
+            self._set_status(run, _ENDED[status.state], end_ms=_end_ms(status), told=status.state)
 
     def has_checkpoint(self, key: str, checkpoint_hash: str) -> bool:
         """Whether the run has the files of the checkpoint."""
@@ -246,8 +246,8 @@ class MlflowRuns:
         run.steps = set()
         return run
 
-    def _set_status(self, run: _Run, status: str, *, end_ms: int | None = None) -> None:
-        self._set_tags(run, {_STATUS: status.lower()})
+    def _set_status(self, run: _Run, status: str, *, end_ms: int | None = None, told: str | None = None) -> None:
+        self._set_tags(run, {_STATUS: told or status.lower()})  # MLflow has no word for pruned
         if run.status == status:
             return
         if status == "RUNNING":

@@ -83,6 +83,8 @@ def _fault(name: str, separator: str, value: str, expansion: Expansion) -> str |
         return "is not a choice (write NAME=VALUE,NAME=VALUE)"
     if name not in AXES and name not in HINTS:
         return unknown_name("axis or hyperparameter", name, [*AXES, *HINTS])
+    if any(name in dict(cell.tune.spaces) for cell in expansion.tuned):
+        return "is searched, and what value it will have is not known before (choose by an axis)"
     known = sorted({found for spec in _specs(expansion) for found in _values(spec, name)})
     if _canonical(name, value) not in known:
         return unknown_name(f"{name} of this sweep", value, [_shown(text) for text in known])

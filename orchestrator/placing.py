@@ -14,7 +14,7 @@ from ray.tune import TuneConfig
 
 from orchestrator.cluster import Cluster, check_nodes, connected, nodes
 from orchestrator.deaths import whereabouts
-from orchestrator.events import Listener
+from orchestrator.events import Event, Listener
 from orchestrator.interrupt import Interrupt
 from orchestrator.node_check import node_problem, versions
 from orchestrator.patience import Patience
@@ -24,11 +24,13 @@ from orchestrator.retries import Retries
 from orchestrator.stopping import Closing, Stop
 from orchestrator.tasks import Tasks
 from orchestrator.trial_queue import TrialQueue
+from orchestrator.tuning.studies import Studies
 from orchestrator.watching import RecordFailure, Watcher
 from results.layout import Status
 from search_spaces.schema import CheckpointsBlock, ResourcesBlock
 
 _PENDING_ON_A_CLUSTER = 200  # places asked for beyond those that are taken: what it may grow by
+_LEAVES_WITHIN_S = 60  # a pruned sample its step, before Tune takes its process for lost; Tune's own default is 2
 _PENDING_HERE = 2  # for each CPU: Ray looks at all of them again and again, and this machine does not grow
 
 
@@ -74,6 +76,7 @@ class Driver:
         say: prints a line.
         spent: why the budget allows nothing more to be started; None while it does.
         on_head_lost: ends the process, which can do nothing more with Ray.
+        studies: where trials come from beside those that are known from the start.
     """
 
     listener: Listener
@@ -82,6 +85,7 @@ class Driver:
     say: Callable[[str], None]
     spent: Callable[[], str | None]
     on_head_lost: Callable[[str], None]
+    studies: Studies
 
 
 def _own_the_run(cluster: Cluster) -> None:
@@ -92,6 +96,7 @@ def _own_the_run(cluster: Cluster) -> None:
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(
         _PENDING_ON_A_CLUSTER if cluster.address else _PENDING_HERE * cluster.num_cpus
     )
+    os.environ["TUNE_FUNCTION_THREAD_TIMEOUT_S"] = str(_LEAVES_WITHIN_S)
     os.environ["TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S"] = "0"  # `Patience` does it, and ends the wait
 
 
@@ -150,6 +155,12 @@ class _Turn:
     reuse_actors: bool
     at_once: int | None
     patience: Patience
+    studies: Studies | None = None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to run."""
+        return bool(self.keys) or not (self.studies is None or self.studies.is_over)
 
 
 def _run_trials(work: Work, driver: Driver) -> str | None:
@@ -166,14 +177,15 @@ def _run_trials(work: Work, driver: Driver) -> str | None:
             patience=made.patience,
             spent=driver.spent,
         )
-        if made.keys and not stop.starts_nothing():
+        if not made.is_needed:
+            continue
+        if not stop.starts_nothing():
             _tune(work, made, watcher, retries, stop)
-        if made.keys and stop.no_place:
+        if stop.no_place:
             for key in made.keys:
                 if key not in watcher.ended:
                     watcher.give_up(key, f"found no place: {stop.no_place}")
-        if made.keys:
-            ended_early = stop.reason or ended_early
+        ended_early = stop.reason or ended_early
     return ended_early
 
 
@@ -185,6 +197,7 @@ def _singles(work: Work, driver: Driver) -> _Turn:
         reuse_actors=True,
         at_once=work.resources.at_once,
         patience=_patience(work, driver, work.single),
+        studies=driver.studies if work.resources.devices == 1 else None,
     )
 
 
@@ -198,6 +211,7 @@ def _groups(work: Work, driver: Driver) -> _Turn:
         reuse_actors=False,
         at_once=groups_at_once(nodes(), device, num_processes=num_processes, at_once=work.resources.at_once),
         patience=_patience(work, driver, device, num_processes=num_processes),
+        studies=driver.studies if num_processes > 1 else None,
     )
 
 
@@ -214,6 +228,7 @@ def _tune(work: Work, turn: _Turn, watcher: Watcher, retries: Retries, stop: Sto
         retries=retries,
         at_once=turn.at_once,
         is_closed=stop.starts_nothing,
+        source=turn.studies,
     )
     watcher.again = queue.again
     with tempfile.TemporaryDirectory(prefix="densesweep-tune-") as disposable:
@@ -221,7 +236,7 @@ def _tune(work: Work, turn: _Turn, watcher: Watcher, retries: Retries, stop: Sto
             turn.trainable,
             tune_config=TuneConfig(
                 search_alg=queue,
-                scheduler=Closing(stop.starts_nothing),
+                scheduler=Closing(stop.starts_nothing, turn.studies.is_to_stop if turn.studies else _never),
                 num_samples=-1,
                 reuse_actors=turn.reuse_actors,
                 trial_dirname_creator=lambda trial: trial.trial_id,  # Tune would write out the whole config
@@ -235,6 +250,10 @@ def _tune(work: Work, turn: _Turn, watcher: Watcher, retries: Retries, stop: Sto
                 verbose=0,
             ),
         ).fit()
+
+
+def _never(key: str, events: Sequence[Event]) -> bool:
+    return False
 
 
 def _trainable(config: Mapping[str, Any]) -> None:

@@ -12,8 +12,10 @@ from orchestrator.tracking_place import absolute_uri
 from results.layout import (
     LeftOut,
     PlannedEvaluation,
+    PlannedStudy,
     PlannedTrial,
     SweepRecord,
+    checkpoint_prefix,
     from_bytes,
     pool_rows,
     probe_rows,
@@ -26,12 +28,14 @@ from results.listed import listed
 from results.room import Room
 from results.rows import read_rows
 from results.store import Readable, Store
+from results.studies import StudyRecord, budget, found, read_study
 from search_spaces.expand import IN_DOMAIN, GroupedEvaluation
 from search_spaces.identity import UnstableIdentityError, pool_id, probe_id, study_id, trial_id
 from search_spaces.schema import CheckpointsBlock, SweepFile
 from search_spaces.scoring import trained_similarity
 from search_spaces.specs import EvaluationSpec, ProbeSpec, TrialSpec, evaluation_for
 from search_spaces.tuning import TunedCell
+from trainers.encoders.checkpoint_files import RECORD
 from trainers.evaluation.evaluations import missing_evaluations
 
 Value = TypeVar("Value")
@@ -65,10 +69,38 @@ class ProbePlan:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyPlan:
-    """A study that finds hyperparameters for its cell before the cell's trials run."""
+    """A study that finds hyperparameters for its cell before the cell's trials run; its record if it has begun.
+
+    One that is over and found them is decided: its trials are among the plan's.
+    """
 
     cell: TunedCell
     study_id: str
+    record: StudyRecord | None = None
+
+    @property
+    def found(self) -> int | None:
+        """The number of the sample whose hyperparameters the cell's trials run with."""
+        return found(self.record, self.cell.tune)
+
+    @property
+    def num_ended(self) -> int:
+        """How many samples it needs no more; those that failed are trained again."""
+        samples = self.record.samples[: budget(self.cell.tune)] if self.record else ()
+        return sum(sample.state in ("finished", "pruned") for sample in samples)
+
+    @property
+    def num_left(self) -> int:
+        """How many samples are left to train."""
+        return 0 if self.found is not None else budget(self.cell.tune) - self.num_ended
+
+    def trials(self) -> tuple[TrialSpec, ...]:
+        """The trials that it leads to; none while it is not decided."""
+        return (
+            ()
+            if self.found is None or self.record is None
+            else self.cell.chosen(self.record.samples[self.found].values)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,29 +158,32 @@ class Plan:
         return tuple(p for p in self.probes if not p.finished and self.only.takes(p.spec))
 
     @property
-    def studies_left(self) -> tuple[TunedCell, ...]:
-        """The studies of that part, whatever they have searched already."""
-        studies = (*(study.cell for study in self.studies), *self.unidentified.studies)
-        return tuple(cell for cell in studies if self.only.takes_study(cell))
+    def studies_left(self) -> tuple[StudyPlan, ...]:
+        """The studies of that part that have not found hyperparameters yet; of those without an identity too."""
+        nameless = (StudyPlan(cell=cell, study_id="") for cell in self.unidentified.studies)
+        studies = (*(study for study in self.studies if study.found is None), *nameless)
+        return tuple(study for study in studies if self.only.takes_study(study.cell))
 
     @property
     def is_finished(self) -> bool:
         """Whether there is nothing left to run of the part that was asked for."""
-        return not self.trials_left and not self.probes_left
+        return not self.trials_left and not self.probes_left and not self.studies_left
 
 
 def make_plan(resolved: Resolved, store: Store | None, only: Only | None = None) -> Plan:
     """Hold a sweep file against the store; without one, nothing counts as done. `only` says what part is to be run."""
     expansion = resolved.expansion
     there = listed(store) if store else None
-    trials, nameless_trials = _identified(expansion.trials, trial_id)
+    cells, nameless_studies = _identified(expansion.tuned, study_id)
+    studies = [StudyPlan(cell=cell, study_id=key, record=_study(key, there)) for key, cell in cells.items()]
+    of_studies = (spec for study in studies for spec in study.trials())
+    trials, nameless_trials = _identified((*of_studies, *expansion.trials), trial_id)
     probes, nameless_probes = _identified(expansion.probes, probe_id)
-    studies, nameless_studies = _identified(expansion.tuned, study_id)
     pools, _ = _identified([e.spec for e in expansion.evaluations if e.spec.pool], pool_id)
     return Plan(
         sweep=resolved.sweep,
         where=resolved.where,
-        trials=tuple(_trial_plan(key, spec, expansion.evaluations, there) for key, spec in trials.items()),
+        trials=tuple(trial_plan(key, spec, expansion.evaluations, there) for key, spec in trials.items()),
         probes=tuple(
             ProbePlan(spec=spec, probe_id=key, finished=there is not None and there.exists(probe_rows(key)))
             for key, spec in probes.items()
@@ -161,7 +196,7 @@ def make_plan(resolved: Resolved, store: Store | None, only: Only | None = None)
             for key, spec in pools.items()
         ),
         notices=(*resolved.notices, *pool_notes(pools.values(), store)),
-        studies=tuple(StudyPlan(cell=cell, study_id=key) for key, cell in studies.items()),
+        studies=tuple(studies),
         only=only or Only(),
         missing=resolved.missing.of(needed_by(only or Only(), expansion)),
         unidentified=Unidentified(trials=nameless_trials, probes=nameless_probes, studies=nameless_studies),
@@ -193,13 +228,16 @@ def sweep_record(plan: Plan) -> SweepRecord:
         tracking_uri=absolute_uri(uri) if (uri := plan.sweep.tracking.uri) is not None else None,
         register_best=plan.sweep.tracking.register_best,
         upload_checkpoints=plan.sweep.tracking.upload_checkpoints,
+        studies=tuple(map(_planned_study, plan.studies)),
+        searched_under=plan.sweep.tune.of_similarity if plan.sweep.tune else None,
     )
 
 
 def _not_here(plan: Plan) -> Iterator[LeftOut]:
     """What a part of the sweep is run without: trials whose weights or data are not here have no identity yet."""
     nameless = plan.unidentified
-    for title in (*(trial.title for trial in nameless.trials), *(probe.title for probe in nameless.probes)):
+    searches = (f"search {cell.title}" for cell in nameless.studies)
+    for title in (*searches, *(trial.title for trial in nameless.trials), *(probe.title for probe in nameless.probes)):
         yield LeftOut(title=title, reason="its weights or data were not on the machine that ran the sweep")
 
 
@@ -227,9 +265,23 @@ def _planned_evaluation(evaluation: GroupedEvaluation) -> PlannedEvaluation:
     )
 
 
-def _trial_plan(
+def _study(key: str, store: Readable | None) -> StudyRecord | None:
+    return read_study(store, key) if store else None
+
+
+def _planned_study(study: StudyPlan) -> PlannedStudy:
+    return PlannedStudy(
+        study_id=study.study_id,
+        title=study.cell.title,
+        num_samples=budget(study.cell.tune),
+        waiting=() if study.found is not None else tuple(spec.title for spec in study.cell.reporting),
+    )
+
+
+def trial_plan(
     key: str, spec: TrialSpec, evaluations: tuple[GroupedEvaluation, ...], store: Readable | None
 ) -> TrialPlan:
+    """Where the trial with the identity `key` stands."""
     asked = tuple(evaluation_for(spec.encoder, e.spec) for e in evaluations)
     if store is None or not store.exists(trial_rows(key)):
         state: TrialState = "left" if store is None else _untrained_state(key, store)
@@ -243,6 +295,8 @@ def _trial_plan(
         )
 
     left = tuple(evaluation for evaluation in asked if is_left(evaluation))
+    if left and not store.exists(f"{checkpoint_prefix(key)}/{RECORD}"):  # a sample's, say, or one deleted by hand
+        return TrialPlan(spec=spec, trial_id=key, state="left", evaluations_left=asked)
     return TrialPlan(spec=spec, trial_id=key, state="to evaluate" if left else "finished", evaluations_left=left)
 
 

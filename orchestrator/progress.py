@@ -11,11 +11,12 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from orchestrator.events import Ended, EnteredPhase, Event, Retried, Started, Stepped
+from orchestrator.events import Ended, EnteredPhase, Event, Planned, Retried, Started, Stepped
 from orchestrator.plan import Plan
+from search_spaces.specs import TrialSpec
 
 _SAY_EVERY_S = 10.0
-_STYLES = {"waiting": "dim", "finished": "green", "failed": "red"}
+_STYLES = {"waiting": "dim", "finished": "green", "pruned": "dim green", "failed": "red"}
 
 
 @dataclass(kw_only=True)
@@ -55,6 +56,8 @@ class Progress:
     def __call__(self, event: Event) -> None:
         """Take note of an event; where the output is no terminal, print a line for what matters."""
         with self._lock:
+            if isinstance(event, Planned):
+                self.lines[event.key] = _line_of(event.spec, event.title)
             line = self.lines.get(event.key)
             if line is None:  # a part of a pool's building, which the pool's own line tells of
                 return
@@ -78,17 +81,15 @@ def progress_of(plan: Plan, console: Console) -> Progress:
         state = "finished" if probe.finished else "waiting"
         lines[probe.probe_id] = _Line(title=probe.spec.title, steps=0, global_batch=0, state=state)
     for trial in filter(lambda t: plan.only.takes(t.spec), plan.trials):
-        training = trial.spec.training
-        steps, batch = (training.steps, training.global_batch) if training else (0, 0)
-        state = "finished" if trial.state == "finished" else "waiting"
-        lines[trial.trial_id] = _Line(
-            title=trial.spec.title,
-            steps=steps,
-            global_batch=batch,
-            num_negatives=trial.spec.num_negatives,
-            state=state,
-        )
+        lines[trial.trial_id] = _line_of(trial.spec, trial.spec.title)
+        lines[trial.trial_id].state = "finished" if trial.state == "finished" else "waiting"
     return Progress(lines=lines, console=console, plain=not console.is_terminal)
+
+
+def _line_of(spec: TrialSpec, title: str) -> _Line:
+    training = spec.training
+    steps, batch = (training.steps, training.global_batch) if training else (0, 0)
+    return _Line(title=title, steps=steps, global_batch=batch, num_negatives=spec.num_negatives)
 
 
 @contextmanager
@@ -160,7 +161,7 @@ def _is_due(line: _Line) -> bool:
 
 
 def _table(lines: list[_Line]) -> Table:
-    done = sum(line.state in ("finished", "failed") for line in lines)
+    done = sum(line.state in ("finished", "pruned", "failed") for line in lines)
     table = Table(title=f"{done} of {len(lines)} done", title_justify="left", box=None, pad_edge=False)
     table.add_column("trial", no_wrap=True)
     table.add_column("state", no_wrap=True)

@@ -9,13 +9,14 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from orchestrator.plan import Plan, PoolPlan
+from orchestrator.plan import Plan, PoolPlan, StudyPlan, TrialPlan, trial_plan
 from results import layout
 from results.layout import Status
 from results.rows import read_rows
 from results.schemas import SchemaError
 from results.store import Lock, Store, open_existing_store
-from search_spaces.identity import answers_id, encoding_id, evaluation_id, pool_id, pool_part_id
+from results.studies import read_study, write_study
+from search_spaces.identity import answers_id, encoding_id, evaluation_id, pool_id, pool_part_id, trial_id
 from search_spaces.problems import InputError, Problem
 from search_spaces.scoring import score_similarities, trained_similarity
 from search_spaces.specs import EvaluationSpec, SimilaritySpec, TrialSpec, evaluation_for
@@ -31,6 +32,7 @@ class Reused:
     num_probes: int = 0
     num_evaluations: int = 0
     num_pools: int = 0
+    num_searches: int = 0
     notices: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -41,6 +43,7 @@ class Reused:
             "evaluation": self.num_evaluations,
         }
         parts = [f"{number} {what}{'s' * (number != 1)}" for what, number in counts.items() if number]
+        parts += [f"{self.num_searches} search{'es' * (self.num_searches != 1)}"] if self.num_searches else []
         return f"taken over from {self.uri}: {', '.join(parts) or 'nothing'}"
 
 
@@ -75,7 +78,10 @@ def _reuse(plan: Plan, store: Store, source: Store, lock: Lock) -> Reused:
             shared |= {pool.pool_id} if _take_pool(pool, store, source, lock) else set()
         except (SchemaError, KeyError) as error:
             notices.append(f"{source.uri}: {pool.title} is not taken over: {error}")
-    for trial in plan.trials:
+    taken = [
+        study for study in plan.studies if study.record is None and _take_study(study.study_id, store, source, lock)
+    ]
+    for trial in (*plan.trials, *_trials_of(taken, plan, store)):
         if trial.state == "finished":
             continue
         try:
@@ -100,6 +106,7 @@ def _reuse(plan: Plan, store: Store, source: Store, lock: Lock) -> Reused:
         num_probes=num_probes,
         num_evaluations=num_evaluations,
         num_pools=sum(pool.pool_id in shared for pool in lacking),
+        num_searches=len(taken),
         notices=tuple(notices),
     )
 
@@ -123,6 +130,34 @@ def _take_pool(pool: PoolPlan, store: Store, source: Store, lock: Lock) -> bool:
     if not (store.exists(rows) and source.exists(rows)):
         return False
     return bool(read_rows(store, rows, "pools").equals(read_rows(source, rows, "pools")))
+
+
+def _take_study(study_id: str, store: Store, source: Store, lock: Lock) -> bool:
+    """Its samples' rows, then its record; weights of samples are kept nowhere."""
+    record = read_study(source, study_id)
+    if record is None:
+        return False
+    try:
+        for key in (sample.trial_id for sample in record.samples):
+            for rows, table in ((layout.history_rows(key), "history"), (layout.trial_rows(key), "trials")):
+                if source.exists(rows) and not store.exists(rows):
+                    _copy_rows(rows, table, store, source, lock)
+            spec = layout.spec_key(layout.trial_prefix(key))
+            store.write(spec, source.read(spec))
+            store.write(layout.evaluations_key(key), layout.evaluations_to_bytes(()))
+            _copy_status(layout.trial_prefix(key), store, source, lock)
+    except (SchemaError, KeyError):  # of another version: it is searched here
+        return False
+    lock.verify()
+    write_study(store, study_id, record)
+    return True
+
+
+def _trials_of(studies: Sequence[StudyPlan], plan: Plan, store: Store) -> list[TrialPlan]:
+    """The trials that these studies, whose records are there now, lead to."""
+    found = [replace(study, record=read_study(store, study.study_id)) for study in studies]
+    specs = [spec for study in found for spec in study.trials()]
+    return [trial_plan(trial_id(spec), spec, plan.evaluations, store) for spec in specs]
 
 
 def _take_trial(key: str, store: Store, source: Store, lock: Lock) -> bool:

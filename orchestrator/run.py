@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, NoReturn
 
 from rich.console import Console
 
-from orchestrator.events import Ended, Event, Started, Stepped
+from orchestrator.doctor_rows import forget_training
+from orchestrator.events import Ended, Event, Planned, Started, Stepped
 from orchestrator.exports import export_all
 from orchestrator.interrupt import Interrupt, interruptible
 from orchestrator.labels import provenance_tags
 from orchestrator.meaning import meaning_problems
-from orchestrator.not_run import not_run_problems
 from orchestrator.only import parse_only
 from orchestrator.plan import Plan, make_plan, room_of, sweep_record
 from orchestrator.program import command
 from orchestrator.progress import progress_of, shown
 from orchestrator.resolve import Resolved, resolve
 from orchestrator.reuse import opened_sources, reuse_finished
-from orchestrator.running import Told, Where, prefix_of, run_left, spending_of
+from orchestrator.running import Told, Where, run_left, spending_of
 from orchestrator.show import print_notices, print_results
 from orchestrator.space_notice import SpaceNotice
 from orchestrator.storage import storage_of
@@ -34,7 +34,7 @@ from results.listed import listed
 from results.store import Lock, LockedError, LostLockError, Store, local_folder, open_store
 from results.waiting_store import WaitingStore
 from search_spaces.problems import InputError, Problem
-from search_spaces.specs import evaluation_for, to_json
+from search_spaces.specs import ProbeSpec, TrialSpec, evaluation_for, to_json
 from trainers.cache import cache_folder
 from trainers.provenance import provenance
 
@@ -81,8 +81,6 @@ def run_sweep(request: Request) -> int:
             memory_budget=request.memory_budget,
             runs_here=request.where.address is None,
         )
-    if problems := list(not_run_problems(resolved.sweep, resolved.where)):
-        raise InputError(problems)
     only = parse_only(request.only, resolved.expansion)
     uri = storage_of(resolved.sweep, request.storage)
     store = WaitingStore(open_store(uri), room_of(resolved.sweep.checkpoints), _to(request.console))
@@ -141,10 +139,9 @@ def _run_left(plan: Plan, store: WaitingStore, lock: Lock, request: Request, res
     try:
         with chatter_to(log) as screen:
             screen.print(f"Sweep '{plan.sweep.name}' in {store.uri}; libraries' own output is in {log}")
-            interrupted = _place_and_mirror(plan, store, lock, screen, log, request)
+            after, interrupted = _place_and_mirror(plan, store, lock, screen, log, request, resolved)
     finally:
         keep_log(store, log)
-    after = make_plan(resolved, store, plan.only)
     if interrupted:
         request.console.print(f"Stopped. To go on where it stopped: {request.again}")
         return EXIT_INTERRUPTED
@@ -161,8 +158,9 @@ def _is_mirrored(plan: Plan, store: Store) -> bool:
 
 
 def _place_and_mirror(
-    plan: Plan, store: WaitingStore, lock: Lock, screen: Console, log: Path, request: Request
-) -> bool:
+    plan: Plan, store: WaitingStore, lock: Lock, screen: Console, log: Path, request: Request, resolved: Resolved
+) -> tuple[Plan, bool]:
+    """Returns how the sweep stands afterwards, and whether the user stopped it."""
     tracking = _open_tracking(plan, store, log)
     progress = progress_of(plan, screen)
     spending = spending_of(plan, store)
@@ -195,10 +193,12 @@ def _place_and_mirror(
                 )
         finally:
             lock.verify()  # whoever took the sweep over mirrors it too
-            _end_tracking(tracking, plan, store, interrupt, screen)
+            after = make_plan(resolved, store, plan.only)
+            store.write(layout.SWEEP_RECORD, layout.to_bytes(sweep_record(after)))  # with what searches led to
+            _end_tracking(tracking, after, store, interrupt, screen)
         if ended_early:
             screen.print(f"Stopped: {ended_early}. To go on: {request.again}", markup=False)
-    return interrupt.asked
+    return after, interrupt.asked
 
 
 def _fan_out(*listeners: Callable[[Event], None]) -> Callable[[Event], None]:
@@ -230,6 +230,8 @@ def _write_record(plan: Plan, store: Store, path: Path) -> None:
     store.write(layout.SWEEP_RECORD, layout.to_bytes(sweep_record(plan)))
     for trial in plan.trials:
         evaluations = [evaluation_for(trial.spec.encoder, e.spec) for e in plan.evaluations]
+        if trial.state == "left" and plan.only.takes(trial.spec) and store.exists(layout.trial_rows(trial.trial_id)):
+            forget_training(store, trial.trial_id)  # its checkpoint is gone
         store.write(layout.spec_key(layout.trial_prefix(trial.trial_id)), to_json(trial.spec).encode())
         store.write(layout.evaluations_key(trial.trial_id), layout.evaluations_to_bytes(evaluations))
     for pool in plan.pools:
@@ -259,12 +261,15 @@ def _open_tracking(plan: Plan, store: Store, log: Path) -> "Tracking":
 
 
 def _mirrored(plan: Plan, tracking: "Tracking") -> Callable[[Event], None]:
-    specs = {t.trial_id: t.spec for t in plan.trials} | {p.probe_id: p.spec for p in plan.probes}
+    specs: dict[str, TrialSpec | ProbeSpec] = {t.trial_id: t.spec for t in plan.trials}
+    specs |= {p.probe_id: p.spec for p in plan.probes}
 
     def tell(event: Event) -> None:
         if event.key not in specs:  # pools, and what builds them, are no runs
             return
         match event:
+            case Planned(key=key, spec=spec):
+                specs[key] = spec
             case Started(key=key):
                 tracking.start(key, specs[key])
             case Stepped(key=key, history=history):
@@ -275,19 +280,12 @@ def _mirrored(plan: Plan, tracking: "Tracking") -> Callable[[Event], None]:
     return tell
 
 
-def _part_is_finished(plan: Plan, store: Store) -> bool:
-    """Whether a part was asked for, and all of that ended well: what is missing is of the rest."""
-    keys = [*(t.trial_id for t in plan.trials_left), *(p.probe_id for p in plan.probes_left)]
-    stored = [layout.status_key(prefix_of(plan, key)) for key in keys]
-    ended = [layout.from_bytes(layout.Status, store.read(key)).state for key in stored if store.exists(key)]
-    return bool(plan.only.wanted) and len(ended) == len(keys) and set(ended) <= {"finished"}
-
-
 def _end_tracking(tracking: "Tracking", plan: Plan, store: Store, interrupt: Interrupt, screen: Console) -> None:
     try:
         if not interrupt.asked:
             summary = export_all(store, sweep_record(plan))
-            is_done = not summary.num_missing or _part_is_finished(plan, store)
+            # Of a part that is finished, what is missing is of the rest.
+            is_done = not summary.num_missing or (bool(plan.only.wanted) and plan.is_finished)
             tracking.finish_sweep("finished" if is_done else "failed", summary)
     finally:
         with screen.status("sending the last runs to MLflow"):

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from orchestrator.budget import Budget, Spending, affordable, read_spent, write_spent
-from orchestrator.events import Listener
+from orchestrator.events import Event, Listener
 from orchestrator.interrupt import Interrupt
 from orchestrator.machine import available_cpus
 from orchestrator.plan import Plan, TrialPlan
@@ -16,6 +17,9 @@ from results.room import is_out_of_space
 from results.store import Lock, LostLockError, Store
 from results.waiting_store import WaitingStore
 from search_spaces.schema import ResourcesBlock
+
+if TYPE_CHECKING:
+    from orchestrator.tuning.studies import Studies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +45,13 @@ def spending_of(plan: Plan, store: Store) -> Spending:
     gpus = {p.probe_id: resources.gpus for p in plan.probes}
     gpus |= {t.trial_id: resources.gpus * (resources.devices if t.is_trained_together else 1) for t in plan.trials}
     gpus |= dict.fromkeys(reading_keys(p.spec for p in plan.pools), resources.gpus)
-    return Spending(budget_of(plan), before=read_spent(store), gpus=gpus, keep=lambda spent: write_spent(store, spent))
+    return Spending(
+        budget_of(plan),
+        before=read_spent(store),
+        gpus=gpus,
+        keep=lambda spent: write_spent(store, spent),
+        gpus_of_search=resources.gpus * resources.devices,
+    )
 
 
 def budget_of(plan: Plan) -> Budget:
@@ -60,6 +70,12 @@ def run_left(
     from orchestrator.placing import Driver, Work, place
 
     left, unaffordable = _affordable(plan)
+    studies = _studies(plan, store, lock, told, num_trained=sum(map(_is_to_train, left)))
+
+    def tell(event: Event) -> None:
+        told.listener(event)
+        studies(event)
+
     work = Work(
         store_uri=store.uri,
         lock_token=lock.token,
@@ -80,14 +96,32 @@ def run_left(
         return _record_failure(plan, store.at_once, key, reason)
 
     driver = Driver(
-        listener=told.listener,
+        listener=tell,
         interrupt=interrupt,
         record_failure=record_failure,
         say=told.say,
         spent=spending.reason,
         on_head_lost=told.end,
+        studies=studies,
     )
-    return place(work, driver) or unaffordable
+    try:
+        return place(work, driver) or unaffordable or studies.unaffordable
+    finally:
+        studies.close()
+
+
+def _studies(plan: Plan, store: Store, lock: Lock, told: Told, *, num_trained: int) -> "Studies":
+    """The studies that have not found hyperparameters; `num_trained` trainings of the budget are others'."""
+    from orchestrator.tuning.desk import Desk
+    from orchestrator.tuning.studies import Studies
+    from orchestrator.tuning.study import Study
+
+    limit = budget_of(plan).trials
+    return Studies(
+        [Study(study.cell, study.study_id, study.record) for study in plan.studies_left],
+        Desk(plan, store, lock, listener=told.listener, say=told.say),
+        num_trainings=None if limit is None else limit - _num_trained(plan) - num_trained,
+    )
 
 
 def _affordable(plan: Plan) -> tuple[list[TrialPlan], str | None]:
@@ -95,11 +129,16 @@ def _affordable(plan: Plan) -> tuple[list[TrialPlan], str | None]:
     budget = budget_of(plan)
     left = plan.trials_left
     to_train = [t.trial_id for t in left if _is_to_train(t)]
-    num_trained = sum(t.spec.kind == "train" and not _is_to_train(t) for t in plan.trials)
-    paid = affordable(to_train, num_trained=num_trained, budget=budget)
+    paid = affordable(to_train, num_trained=_num_trained(plan), budget=budget)
     unpaid = set(to_train) - set(paid)
     reason = f"the budget of {budget.trials} trained trials is spent (budget.trials), {len(unpaid)} left"
     return [t for t in left if t.trial_id not in unpaid], reason if unpaid else None
+
+
+def _num_trained(plan: Plan) -> int:
+    """How many trials and samples of searches have been trained."""
+    num_trials = sum(t.spec.kind == "train" and not _is_to_train(t) for t in plan.trials)
+    return num_trials + sum(study.num_ended for study in plan.studies)
 
 
 def _is_to_train(trial: TrialPlan) -> bool:
@@ -136,9 +175,9 @@ def _record_failure(plan: Plan, store: Store, key: str, reason: str) -> Status:
 
 
 def prefix_of(plan: Plan, key: str) -> str:
-    """The folder of a trial or probe of the plan."""
-    is_trial = any(t.trial_id == key for t in plan.trials)
-    return layout.trial_prefix(key) if is_trial else layout.probe_prefix(key)
+    """The folder of a probe of the plan, or of a trial, which a search may have added."""
+    is_probe = any(p.probe_id == key for p in plan.probes)
+    return layout.probe_prefix(key) if is_probe else layout.trial_prefix(key)
 
 
 def _now() -> str:

@@ -16,6 +16,7 @@ from results.collect import Collected, collect
 from results.layout import (
     SWEEP_LOCK,
     SWEEP_RECORD,
+    PlannedTrial,
     Status,
     SweepRecord,
     from_bytes,
@@ -33,6 +34,7 @@ from results.statistics.corrections import Correction
 from results.statistics.paired_tests import PairedTest
 from results.statistics.ranks import PostHoc
 from results.store import Store, open_existing_store
+from results.studies import planned_samples
 from results.tables import TABLES, applicable
 from results.tables.table import Table, TableHasHolesError, TableOptions
 from search_spaces.problems import InputError, Problem, unknown_name
@@ -97,14 +99,19 @@ def print_status(store: Store, record: SweepRecord, console: Console) -> None:
         grid.add_column(header, justify="right")
     grid.add_column("reason")
     counts: dict[str, int] = {}
-    trials = {trial.trial_id for trial in record.trials}
-    for key, title, status in _statuses(store, record):
+    samples = tuple(planned_samples(store, record))
+    trials = {trial.trial_id for trial in (*record.trials, *samples)}
+    for key, title, status in _statuses(store, record, samples):
         state = _state(status, running)
         counts[state] = counts.get(state, 0) + 1
         facts = _fact_cells(store, key) if key in trials else ("", "", "")
         grid.add_row(key, title, state, *facts, (status.reason or "") if status else "")
     console.print(grid)
     _print_training_notes(_finished_rows(store, record), console)
+    for study in record.studies:
+        if study.waiting:
+            line = f"{', '.join(study.waiting)}: wait for what search {study.title} finds"
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
     summary = ", ".join(f"{number} {state}" for state, number in counts.items())
     console.print(f"'{record.name}' is {'running' if running else 'not running'}: {summary}", markup=False)
 
@@ -133,8 +140,10 @@ def _print_training_notes(trials: Iterable[Mapping[str, Any]], console: Console)
         console.print(f"note: {line}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _statuses(store: Store, record: SweepRecord) -> Iterator[tuple[str, str, Status | None]]:
-    for prefix, planned in ((probe_prefix, record.probes), (trial_prefix, record.trials)):
+def _statuses(
+    store: Store, record: SweepRecord, samples: Iterable[PlannedTrial]
+) -> Iterator[tuple[str, str, Status | None]]:
+    for prefix, planned in ((probe_prefix, record.probes), (trial_prefix, samples), (trial_prefix, record.trials)):
         for item in planned:
             key = status_key(prefix(item.trial_id))
             status = from_bytes(Status, store.read(key)) if store.exists(key) else None

@@ -9,9 +9,10 @@ from rich.table import Table
 
 from orchestrator.costs import Costs
 from orchestrator.data_commands import size
-from orchestrator.plan import Plan, PoolPlan
+from orchestrator.plan import Plan, PoolPlan, StudyPlan
 from results.cells import cell_of, settings_of
 from results.fairness import fairness_notes
+from results.studies import budget, searched_under_note, values_text
 from search_spaces.specs import TrialSpec
 
 _UNKNOWN_ID = "not known yet"
@@ -31,8 +32,14 @@ def plan_as_json(plan: Plan, costs: Costs, uri: str) -> dict[str, Any]:
         "probes": [{"probe_id": key, "title": title, "state": state} for key, title, state in _probes(plan)],
         "pools": [{"pool_id": p.pool_id, "title": p.title, "state": _pool_state(p)} for p in plan.pools],
         "studies": [
-            {"title": cell.title, "num_samples": cell.tune.num_samples, "num_trials": len(cell.reporting)}
-            for cell in plan.studies_left
+            {
+                "title": study.cell.title,
+                "num_samples": budget(study.cell.tune),
+                "num_left": study.num_left,
+                "num_trials": len(study.cell.reporting),
+                "found": _found(study),
+            }
+            for study in _studies(plan)
         ],
         "left_out": [{"title": cell.title, "reason": cell.reason} for cell in plan.left_out],
         "missing": [asdict(found) for found in plan.missing.inputs],
@@ -64,14 +71,11 @@ def unequal_terms(plan: Plan) -> tuple[str, ...]:
     lines = fairness_notes({**cell_of(spec), **settings_of(spec)} for spec in _trained(plan))
     if not (plan.sweep.tune and (searched := plan.sweep.tune.of_similarity)):
         return lines
-    return (
-        *lines,
-        f"hyperparameters are searched under {searched} alone, and the other similarities take what it finds",
-    )
+    return (*lines, searched_under_note(searched))
 
 
 def _trained(plan: Plan) -> list[TrialSpec]:
-    studies = [*(study.cell for study in plan.studies), *plan.unidentified.studies]
+    studies = [*(study.cell for study in plan.studies if study.found is None), *plan.unidentified.studies]
     trials = [*(trial.spec for trial in plan.trials), *plan.unidentified.trials]
     return [t for t in (*trials, *(t for cell in studies for t in cell.reporting)) if t.kind == "train"]
 
@@ -88,6 +92,23 @@ def _probes(plan: Plan) -> Iterator[tuple[str | None, str, str]]:
     yield from ((None, spec.title, "left") for spec in plan.unidentified.probes if plan.only.takes(spec))
 
 
+def _studies(plan: Plan) -> list[StudyPlan]:
+    """The searches of the part, decided ones first."""
+    return [*(s for s in plan.studies if s.found is not None and plan.only.takes_study(s.cell)), *plan.studies_left]
+
+
+def _found(study: StudyPlan) -> dict[str, Any] | None:
+    """The hyperparameters that a study found."""
+    return None if study.found is None or study.record is None else dict(study.record.samples[study.found].values)
+
+
+def _search_state(study: StudyPlan) -> str:
+    if values := _found(study):
+        return f"finished: {values_text(values)}"
+    done = f", {study.num_ended} done" if study.num_ended else ""
+    return f"{budget(study.cell.tune)} samples{done}, then {len(study.cell.reporting)} trials"
+
+
 def _counts(plan: Plan) -> tuple[int, int]:
     """(done, left) of trials and probes."""
     states = [*(state for _, _, state in _trials(plan)), *(state for _, _, state in _probes(plan))]
@@ -102,9 +123,8 @@ def _work(plan: Plan) -> Table:
         grid.add_row(pool.pool_id, pool.title, _pool_state(pool))
     for key, title, state in _probes(plan):
         grid.add_row(key or _UNKNOWN_ID, title, state)
-    for cell in plan.studies_left:
-        searched = f"{cell.tune.num_samples} samples, then {len(cell.reporting)} trials"
-        grid.add_row("", f"search {cell.title}", searched)
+    for study in _studies(plan):
+        grid.add_row(study.study_id or _UNKNOWN_ID, f"search {study.cell.title}", _search_state(study))
     for key, spec, state in _trials(plan):
         grid.add_row(key or _UNKNOWN_ID, spec.title, state)
     return grid
@@ -131,8 +151,12 @@ def _summary(plan: Plan, costs: Costs, uri: str) -> Iterator[str]:
     part = f" of the part with {plan.only}" if plan.only.wanted else ""
     yield f"{num_cells(plan)} cells; trials and probes{part}: {num_done} done, {num_left} left; folder: {uri}"
     if studies := plan.studies_left:
-        num_samples, num_trials = (sum(c.tune.num_samples for c in studies), sum(len(c.reporting) for c in studies))
-        yield f"{len(studies)} searches of {num_samples} samples together, then {num_trials} trials with what they find"
+        num_left, num_trials = (sum(s.num_left for s in studies), sum(len(s.cell.reporting) for s in studies))
+        num_samples = sum(budget(study.cell.tune) for study in studies)
+        yield (
+            f"{len(studies)} searches of {num_samples} samples together, {num_left} left, then {num_trials} trials "
+            "with what they find"
+        )
     if plan.missing.inputs:
         known = size(plan.missing.num_bytes)
         yield f"{len(plan.missing.inputs)} inputs are missing, about {known} of those whose size is known"

@@ -1,13 +1,14 @@
-"""When a run ends before all of it has run: Ctrl-C, first trials that all fail, no place, a budget that is spent."""
+"""When a run, or a sample, ends before its time: Ctrl-C, no place, a budget that is spent, ..., and pruned samples."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ray.tune import Stopper
 from ray.tune.experiment import Trial
-from ray.tune.schedulers import FIFOScheduler
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.stopper import NoopStopper
 
+from orchestrator.events import Event
 from orchestrator.interrupt import Interrupt
 from orchestrator.patience import Patience
 from orchestrator.watching import Watcher
@@ -64,11 +65,21 @@ class Stop(Stopper):
 
 
 class Closing(FIFOScheduler):
-    """Tune's own order, but when nothing more is to start, trials that Tune holds already do not start either."""
+    """Tune's own order, but when nothing more is to start, trials that Tune holds already do not start either.
 
-    def __init__(self, starts_nothing: Callable[[], bool]) -> None:
+    `is_to_stop(key, events)`: whether a trial that tells of these events ends with them. It stands in its report, and
+    so writes nothing more.
+    """
+
+    def __init__(self, starts_nothing: Callable[[], bool], is_to_stop: Callable[[str, Sequence[Event]], bool]) -> None:
         super().__init__()
         self._starts_nothing = starts_nothing
+        self._is_to_stop = is_to_stop
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        """Whether the trial goes on; the watcher hears of the same result afterwards."""
+        is_to_stop = self._is_to_stop(trial.config["trial_id"], result.get("events", ()))
+        return TrialScheduler.STOP if is_to_stop else TrialScheduler.CONTINUE
 
     def choose_trial_to_run(self, tune_controller: Any) -> None:
         """None in particular: Tune starts what waits, in its order."""

@@ -44,6 +44,6 @@ def _state(store: Store, record: SweepRecord, num_missing: int) -> SweepState:
     keys = [status_key(trial_prefix(trial.trial_id)) for trial in record.trials]
     keys += [status_key(probe_prefix(probe.trial_id)) for probe in record.probes]
     states = {from_bytes(Status, store.read(key)).state if store.exists(key) else "waiting" for key in keys}
-    if states & {"waiting", "running"}:
+    if states & {"waiting", "running"} or any(study.waiting for study in record.studies):
         return "killed"
     return "failed" if num_missing else "finished"

@@ -202,6 +202,7 @@ class Tracking:
     # Everything below runs in the background thread alone.
 
     def _sync(self) -> None:
+        self._mirror.refresh()
         self._runs.connect(self._mirror.sweep_artifacts())
         for key in self._mirror.keys:
             content = self._mirror.content(key)
@@ -242,6 +243,7 @@ class Tracking:
     def _finish_sweep(self, state: SweepState, summary: SweepSummary) -> None:
         if self._background.failure:
             self._sync()
+        self._mirror.refresh()
         if self._mirror.record.register_best:
             for best in self._mirror.best():
                 self._runs.register(best, f"{self._store.uri}/{checkpoint_prefix(best.trial_id)}")

@@ -42,7 +42,7 @@ _REPORT_EVERY_S = 1.0  # a report costs a round trip to the driver, which must n
 
 
 class _Reporter:
-    """Gathers what a trial reports and hands it to Tune at most once a second, and at once when the phase changes."""
+    """Gathers what a trial reports and hands it to Tune at most once a second; validations and phases at once."""
 
     def __init__(self, key: str, send: Callable[[dict[str, Any]], None]) -> None:
         self._key = key
@@ -51,9 +51,11 @@ class _Reporter:
         self._sent = time.monotonic()
 
     def step(self, report: StepReport) -> None:
-        """Keep a step's row, and send what is kept when a second has passed."""
+        """Keep a step's row, and send what is kept when a second has passed or it was validated."""
         self._history.append(report.history_row)
-        if time.monotonic() - self._sent >= _REPORT_EVERY_S:
+        # What a search decides by is told at once.
+        is_validated = report.numbers.validation_score is not None
+        if is_validated or time.monotonic() - self._sent >= _REPORT_EVERY_S:
             self._flush([])
 
     def phase(self, name: str) -> None:

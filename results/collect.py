@@ -16,6 +16,7 @@ from results.missing import (
     missing_answers,
     missing_evaluations,
     missing_probes,
+    missing_searched,
     missing_sts,
     missing_trials,
 )
@@ -27,6 +28,7 @@ from results.selection import SETTING_COLUMNS
 from results.softmax import SOFTMAX_COLUMNS
 from results.spearman import spearman
 from results.store import Store
+from results.studies import search_notes
 from results.versions import Made, mixed_versions
 from search_spaces.catalogue.data_sets import SPEARMAN
 from search_spaces.catalogue.similarities import SIMILARITIES
@@ -64,6 +66,7 @@ class Collected:
         probes: the schema PROBES.
         missing: what the sweep asked for and the folder does not have.
         warnings: what makes the rows comparable only with care, one line each.
+        unequal_searches: in what searches for hyperparameters did not treat similarities alike, one line each.
     """
 
     store: Store
@@ -78,6 +81,7 @@ class Collected:
     probes: pl.DataFrame
     missing: tuple[Missing, ...]
     warnings: tuple[str, ...]
+    unequal_searches: tuple[str, ...]
 
     @cached_property
     def query_scores(self) -> dict[DataKey, QueryScores]:
@@ -172,12 +176,14 @@ def collect(store: Store, record: SweepRecord) -> Collected:
         probes=_concat(PROBES, (stored.table for stored in probed.values())),
         missing=(
             *missing_trials(store, not_trained),
+            *missing_searched(store, record.studies),
             *missing_evaluations(store, expected, per_query),
             *missing_sts(store, expected_sts, correlations),
             *missing_answers(store, expected_answers, answers),
             *missing_probes(store, [p for p in record.probes if p not in probed]),
         ),
         warnings=tuple(mixed_versions(_made(trials, scored, probed.values()))),
+        unequal_searches=search_notes(store, record),
     )
 
 

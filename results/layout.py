@@ -12,10 +12,11 @@ from search_spaces.specs import DataSpec, EvaluationSpec, PoolSettings
 SWEEP_FILE = "sweep.yaml"
 SWEEP_RECORD = "sweep.json"
 POOLS = "pools"
+STUDIES_JOURNAL = "studies/journal.log"  # all studies, as Optuna's journal storage reads them
 LAST_EMBEDDINGS = "queries"
 SWEEP_LOCK = "sweep"  # who holds it runs the sweep: the driver, or one trial alone, never both
 
-State = Literal["running", "finished", "failed"]
+State = Literal["running", "finished", "failed", "pruned"]  # 'pruned': a sample of a search, stopped early
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,21 @@ class PlannedTrial:
 
     trial_id: str
     title: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedStudy:
+    """A search for hyperparameters; its samples are in its own record (`results.studies`).
+
+    Attributes:
+        num_samples: how many it trains.
+        waiting: titles of the trials that run when it has ended; none when it has, and they are among the sweep's.
+    """
+
+    study_id: str
+    title: str
+    num_samples: int
+    waiting: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +100,8 @@ class SweepRecord:
     register_best: bool = False  # tracking.register
     upload_checkpoints: bool = False
     room: Room = field(default_factory=Room)
+    studies: tuple[PlannedStudy, ...] = ()
+    searched_under: str | None = None  # the one similarity of all studies, where tune.per names it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +198,11 @@ def status_key(trial_or_probe_prefix: str) -> str:
 def spec_key(trial_or_probe_prefix: str) -> str:
     """The spec of a trial or probe folder."""
     return f"{trial_or_probe_prefix}/spec.json"
+
+
+def study_key(study_id: str) -> str:
+    """The record of a study: its samples and how each went."""
+    return f"studies/{study_id}/study.json"
 
 
 def norm_rows(encoding_id: str) -> str:

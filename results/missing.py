@@ -6,9 +6,10 @@ from typing import Any, Literal
 
 import polars as pl
 
-from results.layout import PlannedTrial, Status, from_bytes, probe_prefix, status_key, trial_prefix
+from results.layout import PlannedStudy, PlannedTrial, Status, from_bytes, probe_prefix, status_key, trial_prefix
 from results.scores import query_gaps
 from results.store import Store
+from results.studies import read_study
 
 MissingKind = Literal["trial", "evaluation", "sts", "qa", "probe"]  # 'sts': on scored pairs; 'qa': a reader's answers
 _SCORED = ["trial_id", "data_set", "data_hash", "split", "score_similarity"]
@@ -19,7 +20,7 @@ class Missing:
     """One thing that is not there. `what` and `reason` are one line each, for people."""
 
     kind: MissingKind
-    trial_id: str  # or the probe's identity
+    trial_id: str  # or the probe's identity; of a trial whose hyperparameters are not known yet, nothing
     title: str
     what: str
     reason: str
@@ -33,6 +34,18 @@ def missing_trials(store: Store, trials: Iterable[PlannedTrial]) -> Iterator[Mis
     for trial in trials:
         reason = _reason(store, trial_prefix(trial.trial_id))
         yield Missing(kind="trial", trial_id=trial.trial_id, title=trial.title, what="whole trial", reason=reason)
+
+
+def missing_searched(store: Store, studies: Iterable[PlannedStudy]) -> Iterator[Missing]:
+    """Trials that wait for the hyperparameters that a search is to find."""
+    for planned in studies:
+        study = read_study(store, planned.study_id) if planned.waiting else None
+        states = [sample.state for sample in study.samples] if study else []
+        ended = f"{len(states) - states.count('drawn')} of {planned.num_samples} samples have ended"
+        failed = f", {states.count('failed')} of them failed" if "failed" in states else ""
+        for title in planned.waiting:
+            reason = f"waits for what search {planned.title} finds: {ended}{failed}"
+            yield Missing(kind="trial", trial_id="", title=title, what="whole trial", reason=reason)
 
 
 def missing_probes(store: Store, probes: Iterable[PlannedTrial]) -> Iterator[Missing]:

@@ -33,7 +33,7 @@ def build(collected: Collected, options: TableOptions) -> Table:
         rows=rows,
         notes=(
             *_notes(rows, collected, options),
-            *fairness_lines(select_trials(collected.expected, options.where)),
+            *fairness_lines(collected, select_trials(collected.expected, options.where)),
             *warning_notes(collected),
         ),
         block=CELL_BLOCK,

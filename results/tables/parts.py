@@ -89,7 +89,7 @@ def warning_notes(collected: Collected) -> tuple[str, ...]:
     return tuple(f"Careful: {warning}." for warning in collected.warnings)
 
 
-def fairness_lines(chosen: pl.DataFrame) -> tuple[str, ...]:
-    """As notes, in what the similarities of the chosen trials were not treated alike."""
+def fairness_lines(collected: Collected, chosen: pl.DataFrame) -> tuple[str, ...]:
+    """As notes, in what the similarities of the chosen trials, or the searches before them, were not treated alike."""
     notes = fairness_notes(chosen.unique("trial_id", keep="first", maintain_order=True).iter_rows(named=True))
-    return tuple(f"Not on equal terms: {note}." for note in notes)
+    return tuple(f"Not on equal terms: {note}." for note in (*notes, *collected.unequal_searches))

@@ -30,7 +30,7 @@ def build(collected: Collected, options: TableOptions) -> Table:
         notes=(
             *_notes(rows, options.baseline),
             *parts_note(e for e in collected.record.evaluations if e.reader),
-            *fairness_lines(chosen),
+            *fairness_lines(collected, chosen),
             *warning_notes(collected),
         ),
         block=("task", "model", "init_regime", "data_set", "split"),

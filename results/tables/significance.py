@@ -63,7 +63,7 @@ def _table(name: str, title: str, cells: list[Compared], collected: Collected, o
         rows=rows,
         notes=(
             *_notes(rows, cells, collected, options),
-            *fairness_lines(select_trials(collected.expected, options.where)),
+            *fairness_lines(collected, select_trials(collected.expected, options.where)),
             *warning_notes(collected),
         ),
         block=CELL_BLOCK,

@@ -29,7 +29,7 @@ def build(collected: Collected, options: TableOptions) -> Table:
         notes=(
             *_notes(rows),
             *_parts(collected),
-            *fairness_lines(select_trials(collected.expected_sts, options.where)),
+            *fairness_lines(collected, select_trials(collected.expected_sts, options.where)),
             *warning_notes(collected),
         ),
         block=("task", "model", "init_regime", "group", "shown_data_set"),

@@ -23,7 +23,7 @@ def build(collected: Collected, options: TableOptions) -> Table:
         title="Trained with one similarity, scored with another",
         columns=_columns(rows),
         rows=rows,
-        notes=(*_notes(rows, collected), *fairness_lines(chosen), *warning_notes(collected)),
+        notes=(*_notes(rows, collected), *fairness_lines(collected, chosen), *warning_notes(collected)),
         block=("task", "model", "init_regime", "group"),
         holes=tuple(missing_lines(collected, chosen, ("trial", "evaluation"))),
     )

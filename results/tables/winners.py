@@ -38,7 +38,7 @@ def build(collected: Collected, options: TableOptions) -> Table:
         rows=rows,
         notes=(
             *_notes(rows, options),
-            *fairness_lines(select_trials(collected.expected, options.where)),
+            *fairness_lines(collected, select_trials(collected.expected, options.where)),
             *warning_notes(collected),
         ),
         block=("task", "training_data", "model", "init_regime", "scale"),

@@ -111,7 +111,13 @@ def test_a_tuned_sweep_says_what_is_searched(make_sweep):
     )
     found = json.loads(sweep.command("plan", "sweep.yaml", "--json").stdout)
     assert found["studies"] == [
-        {"title": f"minilm-1l/finetune/{similarity}", "num_samples": 5, "num_trials": 1}
+        {
+            "title": f"minilm-1l/finetune/{similarity}",
+            "num_samples": 5,
+            "num_left": 5,
+            "num_trials": 1,
+            "found": None,
+        }
         for similarity in ("cosine", "qnorm")
     ]
     assert found["costs"]["steps"] == 2 * (5 + 1) * 6
@@ -122,9 +128,11 @@ def test_a_tuned_sweep_says_what_is_searched(make_sweep):
     assert [line.partition(",")[0] for line in found["unequal_terms"]] == [
         "hyperparameters are searched under cosine alone"
     ]
-    refused = sweep.command("run", "sweep.yaml")
+    validated = sweep.command("validate", "sweep.yaml").stdout
+    assert validated.endswith("sweep.yaml: 1 search, 1 trials and 1 probes, no problems.\n")
+    refused = sweep.command("plan", "sweep.yaml", "--only", "learning_rate=1e-5")
     assert refused.returncode == 2
-    assert "sweep.yaml: tune: is checked and planned, but not supported by `run` yet" in refused.stderr
+    assert "is searched, and what value it will have is not known before" in refused.stderr
 
 
 @pytest.mark.slow
