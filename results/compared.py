@@ -1,6 +1,6 @@
 """Which trained similarities of a cell can be compared on a group: the same seeds, every query; as dense scores."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,17 +96,22 @@ def compared(scores: Mapping[DataKey, QueryScores], expected: pl.DataFrame, *, r
     refuse_mixed_measures(trained)
     refuse_mixed_tiers(trained)
     keys = [*TRAINING, "group", "measure"]
+    split_up = _with_several_splits(trained)
     return [
-        _compared(scores, dict(zip(keys, key, strict=True)), rows, reference)
+        _compared(scores, dict(zip(keys, key, strict=True)), rows, reference, split_up)
         for key, rows in trained.group_by(keys, maintain_order=True)
     ]
 
 
 def _compared(
-    scores: Mapping[DataKey, QueryScores], key: Mapping[str, Any], rows: pl.DataFrame, reference: str
+    scores: Mapping[DataKey, QueryScores],
+    key: Mapping[str, Any],
+    rows: pl.DataFrame,
+    reference: str,
+    split_up: Collection[str],
 ) -> Compared:
     data = rows.select("data_set", "data_hash", "split", "tier", "part_of").unique(maintain_order=True)
-    names = _names(data)
+    names = _names(data, split_up)
     found = {name: _candidate(scores, key["measure"], data, of) for name, of in _by_similarity(rows)}
     like = _alike(found, reference)
     training = {name: key[name] for name in TRAINING}
@@ -124,13 +129,17 @@ def _compared(
     )
 
 
-def _names(data: pl.DataFrame) -> list[tuple[str, str]]:
-    """(own name, that of the whole) of each data set; the split is named where one comes with several."""
-    rows = data.rows(named=True)
+def _with_several_splits(rows: pl.DataFrame) -> Collection[str]:
+    """The data sets of which there are several splits, be it in several groups: their queries are not the same."""
+    splits = rows.group_by("data_set").agg(pl.col("split").n_unique())
+    return set(splits.filter(pl.col("split") > 1)["data_set"])
+
+
+def _names(data: pl.DataFrame, split_up: Collection[str]) -> list[tuple[str, str]]:
+    """(own name, that of the whole) of each data set; contrasts pair queries of data sets with one name."""
     found = []
-    for row in rows:
-        is_alone = [other["data_set"] for other in rows].count(row["data_set"]) == 1
-        name = row["data_set"] if is_alone else f"{row['data_set']} ({row['split']})"
+    for row in data.rows(named=True):
+        name = f"{row['data_set']} ({row['split']})" if row["data_set"] in split_up else row["data_set"]
         found.append((name, row["part_of"] or name))
     return found
 

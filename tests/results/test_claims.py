@@ -13,6 +13,8 @@ from results.claims.contrasts import EFFECT_TYPES
 from results.claims.effects import effect_sizes
 from results.claims.evaluate import Sides, evaluate_claims
 from results.collect import collect
+from results.compared import compared
+from results.query_scores import QueryScores
 from results.store import open_store
 from results.tables import TABLES, TableOptions
 from search_spaces.catalogue.init_regimes import INIT_REGIMES
@@ -209,6 +211,22 @@ def test_groups_of_unlike_measures_are_no_contrast(tmp_path):
     frame = evaluate_claims(cells_of(collected), sides(collected))
     assert "different main measures (RR@10, nDCG@10)" in row_of(frame, "more_out_of_domain")["reason"]
     assert row_of(frame, "magnitude_helps")["estimate"] is not None
+
+
+def test_two_splits_of_one_data_set_have_queries_of_their_own(tmp_path):
+    evaluations = (evaluation("nq", "in_domain"), evaluation("nq", "out", split="train"))
+    folder = SweepFolder(store=open_store(str(tmp_path)), evaluations=evaluations, primary_groups=("out",))
+    for similarity in ("cosine", "qnorm", "dnorm"):
+        spec = trained(similarity)
+        folder.add_trial(spec, seeded_queries(0, spec))
+    collected = collect(folder.store, folder.record())
+    scores = {
+        key: QueryScores(values_RQ=found.values_RQ[:, : 5 if key.split == "train" else None], rows=found.rows)
+        for key, found in collected.query_scores.items()
+    }
+    cells = compared(scores, collected.expected, reference="cosine")
+    assert {data.name for cell in cells for data in cell.scores.data_sets} == {"nq (test)", "nq (train)"}
+    assert row_of(evaluate_claims(cells, sides(collected)), "more_out_of_domain")["estimate"] is not None
 
 
 def test_what_the_sweep_does_not_hold_is_undecided_with_the_reason(seeded):
