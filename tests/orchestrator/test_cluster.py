@@ -62,7 +62,7 @@ def test_lost_nodes_and_a_lost_head_change_no_number(tmp_path):
     assert_same_outcome(disturbed, undisturbed)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_head_that_is_not_there_is_refused(make_sweep):
     sweep = make_sweep()
     refused = sweep.command("run", sweep.file.name, "--address", "127.0.0.1:1")
@@ -73,7 +73,7 @@ def test_a_head_that_is_not_there_is_refused(make_sweep):
     assert "error: RAY_ADDRESS: 'ray://127.0.0.1:1' is no address of a Ray head" in refused.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_ctrl_c_twice_ends_at_once(tmp_path):
     sweep = _sweep(tmp_path)
     driver = sweep.start("run", sweep.file.name)

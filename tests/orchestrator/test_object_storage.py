@@ -12,7 +12,7 @@ from results.layout import Status, SweepRecord, from_bytes, status_key, trial_pr
 from results.rows import read_rows
 from results.store import open_store
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.heavy
 
 # One training, and one checkpoint to resume from in the middle of it: each is 140 MB, and the server is slow.
 BLOCKS = {

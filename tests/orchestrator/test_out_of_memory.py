@@ -12,7 +12,7 @@ import pytest
 from orchestrator.machine import oom_kills
 from trainers.failures import REMEDY
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.heavy
 
 STEPS = {"steps": 400, "global_batch": 8, "learning_rate": 1e-4}
 ONE_AT_A_TIME = {"cpus": 1, "at_once": 1, "retries": 0, "stop_after_failures": 1}

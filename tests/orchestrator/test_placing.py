@@ -13,7 +13,7 @@ from results.layout import SWEEP_LOCK
 from results.store import open_store
 from tests.benchmarks.tiny_sweep import write_tiny_sweep
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.heavy
 
 
 def test_a_spent_budget_starts_nothing_more_and_lets_end_what_runs(tmp_path):

@@ -135,7 +135,7 @@ def test_a_tuned_sweep_says_what_is_searched(make_sweep):
     assert "is searched, and what value it will have is not known before" in refused.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_part_is_run_and_then_the_rest(make_sweep):
     """The part's trials are those of the whole; the rest runs what is missing; tables are of the whole sweep."""
     sweep = make_sweep()

@@ -137,7 +137,7 @@ def test_a_sweep_on_pools_builds_them_once_and_is_extended_by_a_family(make_swee
     assert collect(*open_sweep(str(sweep.folder))).missing == ()
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_both_tiers_stand_in_tables_of_their_own_and_show_their_difference(make_sweep):
     groups = {"in_domain": "zoo", "large": ["zoo", "zoo/train"]}
     evaluation = {"groups": groups, "tier": {"large": "pool"}, "pool": POOL, "score_similarities": "all"}
@@ -214,7 +214,7 @@ def test_a_trial_alone_builds_the_pools_that_it_lacks(make_sweep):
         assert read_rows(ours, key, "per_query") == read_rows(theirs, key, "per_query")
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_pool_that_cannot_be_built_starts_no_trial(make_sweep, tmp_path):
     """One of the families has weights that are no numbers."""
     broken = tmp_path / "tiny" / "broken"

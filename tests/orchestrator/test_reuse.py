@@ -11,7 +11,7 @@ from results.layout import SWEEP_LOCK
 from results.store import open_store
 from search_spaces.problems import InputError
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.heavy
 
 
 def _files(folder):

@@ -203,7 +203,7 @@ def alone(evaluations, encoder_spec, tmp_path_factory) -> Evaluated:
         return evaluate_here(tmp_path_factory.mktemp("alone"), encoder_spec, evaluations)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_whoever_encodes_the_files_are_the_same(evaluate, alone) -> None:
     assert len(alone.files) > 2 * (5 + 2)  # parts of both, norms, rows
 
@@ -241,7 +241,7 @@ def test_whoever_encodes_the_files_are_the_same(evaluate, alone) -> None:
     assert len(found.helped) >= 2
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_shard_of_a_killed_helper_is_done_by_another(evaluate, alone) -> None:
     killed: list[int] = []
 
@@ -275,7 +275,7 @@ def evaluate_and_die(home: Path, encoder_spec: EncoderSpec, asked: Sequence[Eval
     evaluate_here(home, encoder_spec, asked, one_helped)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_killed_trial_goes_on_after_its_helpers_shards(evaluate, evaluations, encoder_spec, alone, tmp_path) -> None:
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not find tests by name
     dying = ray.remote(num_cpus=0, max_retries=0)(evaluate_and_die)
@@ -296,7 +296,7 @@ class EnoughError(Exception):
     """The test has seen what it wanted."""
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_whoever_waits_gets_a_helpers_place(evaluate, tmp_path) -> None:
     waits: list[Any] = []
 

@@ -57,7 +57,7 @@ def test_an_asymmetric_similarity_needs_a_word_and_a_batch_enough_pairs(sweep):
     assert refused.stderr.splitlines() == [expected]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_symmetric_sweep_runs_to_its_tables_and_only_what_is_missing_runs_again(sweep):
     done = sweep.run()
     assert done.returncode == 0, done.stdout + done.stderr + sweep.logs()

@@ -64,7 +64,7 @@ def server(postgres, tmp_path):
     started.kill()
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_eight_sweeps_of_one_name_that_start_at_once_lose_no_run(server, tmp_path):
     folders = [str(tmp_path / f"sweep-{number}") for number in range(NUM_WRITERS)]
     started = [start_script(WRITER, folder, FOLDER, server.place.uri) for folder in folders]
@@ -91,7 +91,7 @@ def test_eight_sweeps_of_one_name_that_start_at_once_lose_no_run(server, tmp_pat
             assert run.data.metrics["nDCG_10/attack"] == pytest.approx(0.6)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_server_killed_during_a_sweep_ends_with_the_runs_of_an_undisturbed_one(server, store, tmp_path, monkeypatch):
     monkeypatch.setattr(background, "FIRST_RETRY_S", 0.0)  # of the clock, only that it has come
     tracking = open_tracking(store, server.place)

@@ -72,7 +72,7 @@ def test_a_server_that_never_answers_is_not_asked_at_the_end_of_each_trial(store
         tracking.close()
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_server_that_comes_back_has_the_curve_of_a_trial_that_still_runs(server, store, monkeypatch):
     monkeypatch.setattr(background, "FIRST_RETRY_S", 0.0)
     tracking = open_tracking(store, server.place)
@@ -95,7 +95,7 @@ def test_a_server_that_comes_back_has_the_curve_of_a_trial_that_still_runs(serve
     tracking.close()
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_server_killed_during_a_real_sweep_gets_the_rest_from_sync(server, make_sweep):
     sweep = make_sweep(tracking={"uri": server.place.uri})
     process = sweep.start("run", sweep.file.name)

@@ -219,7 +219,7 @@ def test_one_similaritys_search_serves_all_and_is_told_and_more_samples_go_on(ma
     assert len(larger.samples) == 4
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_budget_of_trials_counts_samples(make_sweep):
     sweep = _tuned(make_sweep, similarity=["cosine"], seed=(0,), steps=2, num_samples=3, scheduler="none")
     sweep.file.write_text(sweep.file.read_text() + "budget: {trials: 2}\n")
