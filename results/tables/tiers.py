@@ -8,7 +8,7 @@ import polars as pl
 from results.collect import Collected
 from results.layout import PoolRecord, from_bytes, pool_record
 from results.pool_bias import MEASURED, MEASURED_HOW, MEASURED_WITH, Bias, biases_in_sweep
-from results.selection import select_trials
+from results.selection import refuse_mixed_tiers, select_trials
 from results.tables.table import Table, TableOptions
 from search_spaces.specs import PoolSettings
 
@@ -19,12 +19,13 @@ Scored = Callable[[Collected], pl.DataFrame]
 def of_one_tier(build: Build, scored: Scored) -> Build:
     """The table with its tier; `scored` gives the frame of `Collected` that says what it shows scores of.
 
-    That the rows are of one tier is held by what computes them (`results.selection.refuse_mixed_tiers`).
+    Raises SelectionError, when called, where the rows that are chosen are of both.
     """
 
     def built(collected: Collected, options: TableOptions) -> Table:
-        table = build(collected, options)
         chosen = select_trials(scored(collected), options.where)
+        refuse_mixed_tiers(chosen)
+        table = build(collected, options)
         tiers = chosen["tier"].unique(maintain_order=True)
         tier = tiers[0] if tiers.len() == 1 else None
         notes = tuple(_pool_notes(collected, chosen)) if tier == "pool" else ()

@@ -101,7 +101,7 @@ def test_every_plot_is_there_or_is_said_not_to_be(page):
         assert {"id": f"plot-{name}"} in page.all("article")
     pictures = [picture["alt"] for picture in page.all("img")]
     assert {"Gains: in_domain", "Gains: out_of_domain"} <= set(pictures)
-    assert any("Nothing to draw: no training has left its steps yet." in text for text in page.texts)
+    assert any("Nothing to draw: " in text for text in page.texts)
     assert all(picture["src"].startswith("data:image/svg+xml;base64,") for picture in page.all("img"))
 
 

