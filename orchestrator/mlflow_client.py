@@ -7,6 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from orchestrator.tracking_place import TrackingPlace
 
 _LOGGERS = ("mlflow", "alembic", "urllib3", "orchestrator.background")
@@ -49,8 +51,10 @@ def open_client(place: TrackingPlace, experiment: str) -> Any:
 
     if (database := place.own_database) and database.exists():
         _drop_moved(database, experiment, place.artifacts)
-    _prepare_sqlite(place.uri)
-    return MlflowClient(tracking_uri=place.uri, registry_uri=place.uri)
+    client = MlflowClient(tracking_uri=place.uri, registry_uri=place.uri)
+    if place.uri.startswith("sqlite:///"):
+        _prepare_sqlite(Path(place.uri.removeprefix("sqlite:///")), client)
+    return client
 
 
 def found_experiment(client: Any, name: str, artifacts: str | None) -> str:
@@ -87,13 +91,13 @@ def _drop_moved(database: Path, experiment: str, artifacts: str | None) -> None:
             database.with_name(database.name + suffix).unlink(missing_ok=True)
 
 
-def _prepare_sqlite(uri: str) -> None:
-    """Make the database's folder, and let readers (the UI) go on while the driver writes."""
-    if uri.startswith("sqlite:///"):
-        database = Path(uri.removeprefix("sqlite:///"))
-        database.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(database)
-        try:
+def _prepare_sqlite(database: Path, client: Any) -> None:
+    """Make the database and its schema, and let readers (the UI) go on while the driver writes.
+
+    One process at a time: of two that make the schema at once, each can find the other's half-made tables.
+    """
+    database.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{database}.lock"):
+        with closing(sqlite3.connect(database)) as connection:
             connection.execute("PRAGMA journal_mode=WAL")
-        finally:
-            connection.close()
+        client.search_experiments(max_results=1)

@@ -74,7 +74,6 @@ def test_a_real_sweep_writes_into_no_mlruns_whatever_the_environment_names(make_
 
 
 @pytest.mark.heavy
-@pytest.mark.xfail(reason="two processes that make one SQLite schema at once can trip over each other", strict=False)
 def test_sweeps_that_start_at_once_on_one_new_database_make_it_once_and_lose_nothing(tmp_path):
     """The schema and the experiment are made by whoever is first, and a locked database is waited for."""
     database = f"sqlite:///{tmp_path}/shared.db"

@@ -23,6 +23,8 @@ from trainers.encoders.checkpoints import checkpoint_hash
 from trainers.threads import set_threads
 from trainers.training.resume import CheckpointPolicy, remove_training_checkpoints
 
+# Rates so low that weights change in their last bits and rankings do not: the first validation stays the best.
+STILL = {"learning_rate": 1e-12, "gamma_learning_rate": 1e-12, "warmup_steps": 0}
 LEARNABLE = SimilaritySpec(name="learnable", gamma_q=0.5, gamma_d=0.5, trained=True)
 
 
@@ -107,17 +109,15 @@ def test_seeds_and_similarities_have_ends_of_their_own(trial):
 
 
 def test_the_best_checkpoint_may_be_one_of_the_shorter_training(trial, tmp_path):
-    """The learning rate is so high that the first validation stays the best."""
-    short = validated(longer(trial, 20, learning_rate=0.9, warmup_steps=0))
+    short = validated(longer(trial, 20, **STILL))
     train_here(short, tmp_path / "both")
     remove_training_checkpoints(open_store(str(tmp_path / "both")), trial_id(short))  # as a finished trial does
     seen, result, digest = steps_of(longer(short), tmp_path / "both")
     at_once, direct_digest = train_here(longer(short), tmp_path / "direct")
     assert seen == list(range(21, 41))
     assert result.best_step == at_once.best_step
+    assert result.best_step <= 20, "else this shows nothing"
     assert digest == direct_digest
-    if result.best_step > 20:
-        pytest.skip("a loss this wild came back: the best checkpoint is one of the longer training here")
     last = last_checkpoint_prefix(trial_id(longer(short)))
     hashes = [checkpoint_hash(tmp_path / place / last) for place in ("both", "direct")]
     assert hashes[0] == hashes[1] != digest
@@ -134,10 +134,9 @@ def test_a_chain_keeps_the_best_of_its_first_part(trial, tmp_path):
 
 
 def test_patience_that_ran_out_stays_run_out(trial, tmp_path):
-    short = validated(longer(trial, 20, learning_rate=0.3, warmup_steps=0), patience=1)
+    short = validated(longer(trial, 20, **STILL), patience=1)
     first, _ = train_here(short, tmp_path / "both")
-    if len(first.history) == 20:
-        pytest.skip("a loss this wild came back: patience did not run out here")
+    assert len(first.history) < 20, "else this shows nothing"
     seen, result, digest = steps_of(longer(short), tmp_path / "both")
     at_once, direct_digest = train_here(longer(short), tmp_path / "direct")
     assert seen == []
