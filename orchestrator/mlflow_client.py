@@ -3,7 +3,8 @@
 import logging
 import os
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +52,8 @@ def open_client(place: TrackingPlace, experiment: str) -> Any:
 
     if (database := place.own_database) and database.exists():
         _drop_moved(database, experiment, place.artifacts)
-    client = MlflowClient(tracking_uri=place.uri, registry_uri=place.uri)
-    if place.uri.startswith("sqlite:///"):
-        _prepare_sqlite(Path(place.uri.removeprefix("sqlite:///")), client)
-    return client
+    with _alone_in_sqlite(place.uri):
+        return MlflowClient(tracking_uri=place.uri, registry_uri=place.uri)  # which makes the schema
 
 
 def found_experiment(client: Any, name: str, artifacts: str | None) -> str:
@@ -91,13 +90,18 @@ def _drop_moved(database: Path, experiment: str, artifacts: str | None) -> None:
             database.with_name(database.name + suffix).unlink(missing_ok=True)
 
 
-def _prepare_sqlite(database: Path, client: Any) -> None:
-    """Make the database and its schema, and let readers (the UI) go on while the driver writes.
+@contextmanager
+def _alone_in_sqlite(uri: str) -> Iterator[None]:
+    """Of a SQLite database make the folder, let readers (the UI) go on while the driver writes, and keep others out.
 
-    One process at a time: of two that make the schema at once, each can find the other's half-made tables.
+    Of two processes that make the schema at once, each can find the other's half-made tables.
     """
+    if not uri.startswith("sqlite:///"):
+        yield
+        return
+    database = Path(uri.removeprefix("sqlite:///"))
     database.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{database}.lock"):
         with closing(sqlite3.connect(database)) as connection:
             connection.execute("PRAGMA journal_mode=WAL")
-        client.search_experiments(max_results=1)
+        yield
