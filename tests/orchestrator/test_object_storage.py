@@ -97,7 +97,7 @@ def test_a_stopped_sweep_on_s3_goes_on_and_leaves_nothing_on_this_machine(make_s
     store = open_store(uri)
     logs = store.list("logs")
     assert len(logs) == 2
-    assert store.read(logs[-1]), "what libraries print"
+    assert b"tune" in store.read(logs[-1]).lower(), "what libraries print"
     sweep_id = store.read("tracking/sweep_id").decode()
     assert (tmp_path / "cache" / "tracking" / sweep_id / "mlflow.db").exists()
 
