@@ -130,6 +130,18 @@ def test_what_is_no_measure_is_refused(name: str) -> None:
         parse(name)
 
 
+@pytest.mark.parametrize("name", ["nDCG@0", "R@0", "P@0", "nDCG@100000000", "R@10001"])
+def test_a_cut_that_would_end_the_process_or_fill_its_memory_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"its cut is \d+, and must be from 1 to 10,000"):
+        parse(name)
+
+
+@pytest.mark.parametrize(("name", "threshold"), [("R@100", 0), ("AP", -1), ("P(rel=0)@5", 1)])
+def test_a_threshold_below_1_is_refused(name: str, threshold: int) -> None:
+    with pytest.raises(ValueError, match=r"its relevance threshold is -?\d, and must be 1 or higher"):
+        parse(name, threshold)
+
+
 def test_depth_reaches_the_largest_cut() -> None:
     assert depth(("nDCG@10", "RR@10")) == 100
     assert depth(("nDCG@10", "R@250")) == 250

@@ -7,6 +7,7 @@ from typing import Any
 import ir_measures
 
 TREC_DEPTH = 1000  # how far a ranking goes for a measure without a cut, by TREC's convention
+DEEPEST = 10_000  # documents of a ranking that are kept for each query: more is memory that no budget counts
 LEAST_DEPTH = 100
 Qrels = Mapping[str, Mapping[str, int]]
 
@@ -79,9 +80,19 @@ def parse(name: str, relevance_threshold: int = 1) -> Any:
         ) from error
     if "rel" in measure.SUPPORTED_PARAMS and "rel" not in measure.params:
         measure = measure(rel=relevance_threshold)
+    _check_range(name, "cutoff", measure.params.get("cutoff"), most=DEEPEST)
+    _check_range(name, "rel", measure.params.get("rel"), most=None)
     if not ir_measures.DefaultPipeline.supports(measure):
         raise ValueError(f"no installed package computes the measure '{name}'")
     return measure
+
+
+def _check_range(name: str, what: str, value: int | None, *, most: int | None) -> None:
+    """Providers take what is out of range, and then end the process or give another number."""
+    if value is not None and not 1 <= value <= (most or value):
+        allowed = f"from 1 to {most:,}" if most else "1 or higher"
+        words = {"cutoff": "cut", "rel": "relevance threshold"}
+        raise ValueError(f"'{name}': its {words[what]} is {value}, and must be {allowed}")
 
 
 def _values(parsed: Mapping[str, Any], judged: Qrels, run: Mapping[str, Mapping[str, float]]) -> dict[Any, float]:
