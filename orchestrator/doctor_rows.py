@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import pyarrow as pa
 from pydantic import ValidationError
 
 from orchestrator.findings import Finding
@@ -56,8 +55,6 @@ def row_fault(store: Store, key: str, schema: str) -> str | None:
         read_rows(store, key, schema)
     except SchemaError as error:
         return str(error)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        return f"damaged: {' '.join(str(error).split())}"
     return None
 
 

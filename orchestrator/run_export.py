@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import shutil
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -53,7 +54,8 @@ def export_runs(store: Store, record: SweepRecord, output: Path, *, allow_missin
     """Write each run file of the sweep, the judgements of its data sets, and `runs.csv`, into a folder.
 
     Raises:
-        InputError: the sweep keeps no run files, or lacks some (unless `allow_missing`); nothing is written then.
+        InputError: the sweep keeps no run files, or lacks some (unless `allow_missing`), and nothing is written; a run
+            file is damaged, or the folder cannot be written.
     """
     asked = [(trial, rows) for trial in _trials(store, record) for rows in asked_runs(store, trial)]
     found = [(trial, rows) for trial, rows in asked if store.exists(rows.key)]
@@ -62,8 +64,7 @@ def export_runs(store: Store, record: SweepRecord, output: Path, *, allow_missin
     titles = {planned.trial_id: planned.title for planned in record.trials}
     index = [_exported(trial, rows, titles, qrels) for trial, rows in found]
     for line, (_, rows) in zip(index, found, strict=True):
-        with gzip.GzipFile(fileobj=io.BytesIO(store.read(rows.key))) as unpacked:
-            _write(output / line.run, unpacked)
+        _write(output / line.run, io.BytesIO(_unpacked(store, rows.key)))
     _write(output / INDEX, io.BytesIO(_index(index)))
     console.print(f"{len(index)} run files in {output}, listed in {INDEX}", markup=False, highlight=False)
 
@@ -101,6 +102,14 @@ def _refuse_holes(
         raise InputError(
             [Problem(where=store.uri, key=what, message=f"its run file is missing ({remedy})") for what in lacking]
         )
+
+
+def _unpacked(store: Store, key: str) -> bytes:
+    try:
+        return gzip.decompress(store.read(key))
+    except (OSError, EOFError, zlib.error) as error:
+        message = f"is damaged ({error}); delete it, and run the sweep again: it is then made anew"
+        raise InputError([Problem(where=f"{store.uri}/{key}", key="", message=message)]) from error
 
 
 def _exported(
@@ -160,8 +169,13 @@ def _index(lines: Sequence[ExportedRun]) -> bytes:
 
 def _write(file: Path, content: io.BufferedIOBase) -> None:
     """Whole or not at all."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f".{file.name}.partial")
-    with partial.open("wb") as unfinished:
-        shutil.copyfileobj(content, unfinished)
-    partial.replace(file)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = file.with_name(f".{file.name}.partial")
+        with partial.open("wb") as unfinished:
+            shutil.copyfileobj(content, unfinished)
+        partial.replace(file)
+    except OSError as error:
+        raise InputError(
+            [Problem(where=str(file), key="-o", message=f"cannot be written: {error.strerror}")]
+        ) from error

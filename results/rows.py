@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from results.schemas import check_table, make_table
+from results.schemas import SchemaError, check_table, make_table
 from results.store import Readable, Store
 
 _PROVENANCE_KEY = b"densesweep.provenance"
@@ -41,10 +41,16 @@ def read_rows(store: Readable, key: str, name: str) -> pa.Table:
 
     Raises:
         KeyError: there are none.
-        SchemaError: another version of the contract wrote them, or they are of another schema.
+        SchemaError: another version of the contract wrote them, they are of another schema, or the file is damaged.
     """
-    # Not `pq.read_table`: it imports pyarrow.dataset and pandas, half a second before the first row.
-    return check_table(name, pq.ParquetFile(pa.BufferReader(store.read(key))).read())
+    data = pa.BufferReader(store.read(key))
+    try:
+        # Not `pq.read_table`: it imports pyarrow.dataset and pandas, half a second before the first row.
+        table = pq.ParquetFile(data).read()
+    except (pa.ArrowException, OSError) as error:
+        fault = f"{key} is damaged: {' '.join(str(error).split())}"
+        raise SchemaError(f"{fault} (densesweep doctor --repair removes it; the next run makes it again)") from error
+    return check_table(name, table)
 
 
 def provenance_of(table: pa.Table) -> str | None:

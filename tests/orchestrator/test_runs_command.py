@@ -133,6 +133,14 @@ def test_trec_eval_on_the_exported_files_gives_the_rows_and_a_lost_file_comes_ba
 def lose_one_and_run_again(kept):
     """A lost run file is told, and made again as it was; no row changes."""
     key = next(key for key in kept.store.list("evaluations") if key.endswith("run.trec.gz"))
+    whole = kept.store.read(key)
+    for damaged in (b"junk", whole[: len(whole) // 2]):
+        kept.store.write(key, damaged)
+        code, output = runs_command(kept.store.uri, "-o", kept.exported / "damaged")
+        assert (code, "is damaged" in output, "run the sweep again" in output) == (2, True, True)
+    kept.store.write(key, whole)
+    code, output = runs_command(kept.store.uri, "-o", kept.file)
+    assert (code, "cannot be written" in output) == (2, True)
     rows = key.replace("run.trec.gz", "per_query.parquet")
     before = kept.store.read(key), read_rows(kept.store, rows, "per_query")
     kept.store.delete(key)

@@ -87,3 +87,10 @@ def test_rows_of_another_version_are_refused(store):
 def test_an_empty_table_of_every_schema_survives(store, name):
     write_rows(store, "rows.parquet", name, [])
     assert read_rows(store, "rows.parquet", name).schema == SCHEMAS[name]
+
+
+def test_a_damaged_file_is_named_with_what_to_do(store):
+    write_rows(store, "norms.parquet", "norms", [ROW])
+    store.write("norms.parquet", store.read("norms.parquet")[:60])
+    with pytest.raises(SchemaError, match=r"^norms\.parquet is damaged: .*doctor --repair"):
+        read_rows(store, "norms.parquet", "norms")
