@@ -23,14 +23,18 @@ def finished(make_sweep):
 
     def finish(**blocks):
         sweep = make_sweep(**blocks)
-        plan, store = planned(sweep), open_store(str(sweep.folder))
-        store.write(SWEEP_RECORD, to_bytes(sweep_record(plan)))
-        for trial in plan.trials:
-            store.write(spec_key(trial_prefix(trial.trial_id)), to_json(trial.spec).encode())
-            store.write(trial_rows(trial.trial_id), b"rows")
-        return sweep, store
+        return sweep, record_as_finished(sweep)
 
     return finish
+
+
+def record_as_finished(sweep):
+    plan, store = planned(sweep), open_store(str(sweep.folder))
+    store.write(SWEEP_RECORD, to_bytes(sweep_record(plan)))
+    for trial in plan.trials:
+        store.write(spec_key(trial_prefix(trial.trial_id)), to_json(trial.spec).encode())
+        store.write(trial_rows(trial.trial_id), b"rows")
+    return store
 
 
 def problems(sweep, store):
@@ -81,15 +85,17 @@ def test_the_same_content_elsewhere_is_the_same(finished):
     assert problems(sweep, store) == []
 
 
-def test_another_threshold_makes_other_pairs(finished):
-    sweep, store = finished()
-    qrels = sweep.file.parent / "data" / "qrels" / "train.tsv"
-    assert qrels.is_file()
-    edit(sweep, "train_split: train", "train_split: train\n  relevance_threshold: 0")
+def test_another_threshold_makes_other_pairs(make_sweep):
+    sweep = make_sweep()
+    for qrels in (sweep.file.parent / "data" / "qrels").glob("*.tsv"):
+        head, *lines = qrels.read_text().splitlines()
+        qrels.write_text("\n".join([head, *(line.rsplit("\t", 1)[0] + "\t2" for line in lines)]) + "\n")
+    store = record_as_finished(sweep)
+    edit(sweep, "train_split: train", "train_split: train\n  relevance_threshold: 2")
     [(key, told)] = problems(sweep, store)
     assert key == "training_data"
     assert told.startswith("relevance_threshold of data set 'zoo' changed: it was 1 when ")
-    assert " finished, and is 0 (" in told
+    assert " finished, and is 2 (" in told
 
 
 def test_other_weights_under_the_name_of_a_family_are_refused(finished):
