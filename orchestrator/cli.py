@@ -242,13 +242,16 @@ def doctor(
     sweep: SweepArgument,
     repair: Annotated[bool, typer.Option("--repair", help="Delete or reset what is faulty.")] = False,
     hashes: Annotated[bool, typer.Option("--hashes/--no-hashes", help="Hash each checkpoint whole.")] = True,
+    drop_continuations: Annotated[
+        bool, typer.Option("--drop-continuations", help="What more steps would go on from is left over, too.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
     """Check a sweep folder and repair it; exit code 0: sound, 1: faults are left."""
     from orchestrator.doctor_command import DoctorRequest, run_doctor
     from orchestrator.show import open_sweep
 
-    request = DoctorRequest(repair=repair, hashes=hashes, as_json=json)
+    request = DoctorRequest(repair=repair, hashes=hashes, as_json=json, drop_continuations=drop_continuations)
     raise typer.Exit(run_doctor(*open_sweep(sweep), request, _console()))
 
 

@@ -12,6 +12,7 @@ from search_spaces.specs import DataSpec, EvaluationSpec, PoolSettings
 SWEEP_FILE = "sweep.yaml"
 SWEEP_RECORD = "sweep.json"
 POOLS = "pools"
+CONTINUATIONS = "continuations"
 STUDIES_JOURNAL = "studies/journal.log"  # all studies, as Optuna's journal storage reads them
 LAST_EMBEDDINGS = "queries"
 SWEEP_LOCK = "sweep"  # who holds it runs the sweep: the driver, or one trial alone, never both
@@ -187,7 +188,7 @@ def step_prefix(trial_id: str, step: int) -> str:
 
 def end_prefix(prefix_id: str, step: int) -> str:
     """The folder of a training as it stood after its last step, from which a longer one goes on; see `prefix_id`."""
-    return f"continuations/{prefix_id}/{step:08d}"
+    return f"{CONTINUATIONS}/{prefix_id}/{step:08d}"
 
 
 def status_key(trial_or_probe_prefix: str) -> str:
