@@ -1,16 +1,21 @@
 """Ends of trainings under a constant schedule: which trial waits for which, and which ends nothing needs any more."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeVar
+
+from pydantic import ValidationError
 
 from orchestrator.findings import Finding
 from results import layout
-from results.layout import SweepRecord
+from results.layout import Status, SweepRecord
 from results.store import Store
 from results.studies import planned_samples
 from search_spaces.identity import prefix_id, trial_id
 from search_spaces.specs import TrialSpec, from_json
+
+_Record = TypeVar("_Record")
 
 
 def waits_for(trials: Iterable[TrialSpec]) -> dict[str, str]:
@@ -140,10 +145,18 @@ def _has_ended(store: Store, key: str) -> bool:
     """Whether a trial is trained, or a sample was pruned: it is trained no more."""
     if store.exists(layout.trial_rows(key)):
         return True
-    status = layout.status_key(layout.trial_prefix(key))
-    return store.exists(status) and layout.from_bytes(layout.Status, store.read(status)).state == "pruned"
+    status = _read(store, layout.status_key(layout.trial_prefix(key)), lambda data: layout.from_bytes(Status, data))
+    return status is not None and status.state == "pruned"
 
 
 def _begins(store: Store, key: str) -> str | None:
-    spec = layout.spec_key(layout.trial_prefix(key))
-    return prefix_id(from_json(TrialSpec, store.read(spec))) if store.exists(spec) else None
+    spec = _read(store, layout.spec_key(layout.trial_prefix(key)), lambda data: from_json(TrialSpec, data))
+    return prefix_id(spec) if spec else None
+
+
+def _read(store: Store, key: str, parse: Callable[[bytes], _Record]) -> _Record | None:
+    """A record that is there and whole; `orchestrator.doctor_rows` tells of damaged ones."""
+    try:
+        return parse(store.read(key))
+    except (KeyError, ValidationError):
+        return None

@@ -73,6 +73,7 @@ class TrialQueue(Searcher):
         self._is_closed = is_closed
         self._source: Source = source or NoSource()
         self._waits_for = dict(waits_for or {})
+        self._open = set(keys)  # those that have not ended for good
         self._out: dict[str, str] = {}  # Tune's id of a trial -> key
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
@@ -95,9 +96,7 @@ class TrialQueue(Searcher):
         return key
 
     def _is_ready(self, key: str) -> bool:
-        first = self._waits_for.get(key)
-        has_turn = first is None or not (first in self._waiting or first in self._out.values())
-        return has_turn and not self._retries.ready_in_s(key)
+        return self._waits_for.get(key) not in self._open and not self._retries.ready_in_s(key)
 
     def again(self, key: str) -> None:
         """Hand a trial out once more, when its pause is over. To be called before Tune hears that it ended."""
@@ -106,6 +105,8 @@ class TrialQueue(Searcher):
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """A trial ended, as it should or not."""
         key = self._out.pop(trial_id, None)
+        if key is not None and key not in self._waiting:
+            self._open.discard(key)
         if key is not None and not error:  # what died comes again
             self._source.stopped(key)
 

@@ -104,6 +104,15 @@ def test_the_longest_is_dropped_where_that_is_asked_for(planned):
     assert store.list(CONTINUATIONS) == []
 
 
+def test_damaged_records_keep_nobody_from_looking(planned):
+    plan, store = planned
+    _leave_ends(plan, store, 2, 4, 8)
+    for trial in plan.trials:
+        store.write(spec_key(trial_prefix(trial.trial_id)), b"{")
+        store.write(status_key(trial_prefix(trial.trial_id)), b"{")
+    assert [finding.severity for finding in _findings(plan, store)] == ["leftover", "leftover", "note"] * 2
+
+
 def test_what_others_make_is_not_counted_twice(planned):
     plan, store = planned
     assert costs(plan, None).steps == 2 * 8
