@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from search_spaces.catalogue.data_sets import DataSet
+from search_spaces.catalogue.data_sets import LUCENE, DataSet
 from search_spaces.problems import InputError
 from trainers import data_sets
 from trainers.data_sets.availability import availability
@@ -21,7 +21,7 @@ class Checked:
 
     `wrong` has faults: repeated ids, judgements of what is not there, lines that cannot be read, other counts than the
     entry has. `odd` has none, but what its user may not expect: empty documents, queries that nothing answers, another
-    figure of BM25 than is published. `figures` are those that agree.
+    figure of BM25 than is published. `figures` are those that agree, or why there is none to hold it against.
     """
 
     name: str
@@ -60,7 +60,9 @@ def checked(entry: DataSet, *, with_figures: bool = False) -> Checked:
         for split, qrels in collection.qrels.items()
     )
     faults = () if has_test_split else (f"there is no split '{entry.test_split}'",)
-    compared = _compared(entry) if with_figures and not faults else []
+    asked = with_figures and not faults
+    why_not = _why_no_figure(entry) if asked else None
+    compared = _compared(entry) if asked and not why_not else []
     oddities = (*report.warnings(), *(str(figure) for figure in compared if not figure.agrees))
     return Checked(
         name=entry.name,
@@ -69,8 +71,19 @@ def checked(entry: DataSet, *, with_figures: bool = False) -> Checked:
         splits=splits,
         faults=faults,
         oddities=oddities,
-        figures=tuple(str(figure) for figure in compared if figure.agrees),
+        figures=(why_not,) if why_not else tuple(str(figure) for figure in compared if figure.agrees),
     )
+
+
+def _why_no_figure(entry: DataSet) -> str | None:
+    """Why BM25 is held against nothing, in one line; None where a figure of it is there."""
+    if any(figure.method == LUCENE for figure in entry.reference):
+        return None
+    if not entry.reference:
+        why = entry.why_unknown("reference") or "its entry has none: add one of BM25 under `reference`"
+        return f"no figure was made again: {why}"
+    methods = "; ".join(dict.fromkeys(str(figure.method) for figure in entry.reference))
+    return f"no figure was made again: its entry has none of {LUCENE}, only of {methods}"
 
 
 def _compared(entry: DataSet) -> "list[ComparedFigure]":

@@ -154,7 +154,7 @@ def _described(entry: DataSet) -> dict[str, str]:
     values = {
         key: value
         for key, value in entry
-        if value not in (None, (), "none") and key not in ("name", "counts", "reference")
+        if value not in (None, (), "none") and key not in ("name", "counts", "reference", "unknown")
     }
     values["size_bytes"] = size(entry.size_bytes) if entry.size_bytes else None
     said = {
@@ -165,7 +165,11 @@ def _described(entry: DataSet) -> dict[str, str]:
         for split in entry.counts.splits:
             said[f"split {split.name}"] = ", ".join(_counted(split.model_dump(exclude={"name"})))
     for figure in entry.reference:
-        said[f"{figure.origin} {figure.measure} on {figure.split}"] = f"{figure.value:g}, {figure.system}"
+        said[f"{figure.origin} {figure.measure} on {figure.split}"] = (
+            f"{figure.value:g}, {figure.method}; {figure.source}"
+        )
+    for unknown in entry.unknown:
+        said[unknown.what] = f"not known: {unknown.why}"
     return {key: str(value) for key, value in said.items() if value is not None}
 
 
