@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from orchestrator.doctor_rows import record_findings, row_findings
+from orchestrator.doctor_runs import run_findings
 from orchestrator.doctor_trials import (
     checkpoint_findings,
     history_findings,
@@ -49,6 +50,7 @@ def examine(store: Store, record: SweepRecord, *, lock: LockState, hashes: bool)
         broken += checkpoint_findings(store, sound)
         sound = _without(sound, broken)
     yield from broken
+    yield from run_findings(store, keys, sound)
     yield from missing_findings(store, record, sound, _identities(broken), running)
     yield from leftover_findings(store, keys, sound, running)
     yield from stranger_findings(store, record)
