@@ -8,6 +8,7 @@ from search_spaces.problems import InputError
 from trainers import data_sets
 from trainers.data_sets.availability import availability
 from trainers.data_sets.collection import asked_queries
+from trainers.data_sets.hub_files import is_hub
 
 if TYPE_CHECKING:
     from trainers.evaluation.published_figures import ComparedFigure
@@ -42,7 +43,8 @@ def not_here(entry: DataSet) -> Checked | None:
     found = availability(entry)
     if found.state != "missing":
         return None
-    return Checked(name=entry.name, verdict="missing", faults=tuple(f"lacking {what}" for what in found.lacking))
+    faults = tuple(f"lacking {what}" if is_hub(entry) else what for what in found.lacking)
+    return Checked(name=entry.name, verdict="missing", faults=faults)
 
 
 def checked(entry: DataSet, *, with_figures: bool = False) -> Checked:

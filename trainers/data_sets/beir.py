@@ -23,15 +23,20 @@ from trainers.data_sets.location import locate, stamp
 
 VERSION = 2
 _ROWS_AT_ONCE = 65_536  # rows become Arrow memory in blocks, so that a large corpus never stands as Python objects
+_TEXTS = ("corpus.jsonl", "queries.jsonl")
 _MAX_RELEVANCE = 2**31 - 1
 
 
 def inputs(entry: DataSet) -> list[str]:
     """The files read, with sizes and times of change."""
     folder = locate(entry)
-    files = [folder / "corpus.jsonl", folder / "queries.jsonl", *_split_files(folder, "qrels")]
-    files += _split_files(folder, "negatives")
-    return [stamp(file) for file in files if file.is_file()]
+    return [stamp(file) for file in files(folder)]
+
+
+def files(folder: Path) -> list[Path]:
+    """The files of a folder that are read, those that are there."""
+    found = [*(folder / name for name in _TEXTS), *_split_files(folder, "qrels"), *_split_files(folder, "negatives")]
+    return [file for file in found if file.is_file()]
 
 
 def read(entry: DataSet, faults: Faults) -> Collection:
@@ -43,10 +48,15 @@ def read(entry: DataSet, faults: Faults) -> Collection:
         InputError: there is no such folder, or one of the files is missing.
     """
     folder = locate(entry)
-    for name in ("corpus.jsonl", "queries.jsonl"):
-        if not (folder / name).is_file():
-            faults.add("missing", file=name, key="", message="there is no such file")
+    missing = [name for name in _TEXTS if not (folder / name).is_file()]
     splits = {file.name for file in _split_files(folder, "qrels")}
+    if not splits and len(missing) == len(_TEXTS):
+        inside = ", ".join(sorted(path.name for path in folder.iterdir())[:5]) or "nothing"
+        message = f"it is no folder in BEIR's layout: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv (it has {inside})"
+        faults.add("missing", file="", key="", message=message)
+        faults.raise_if_any()
+    for name in missing:
+        faults.add("missing", file=name, key="", message="there is no such file")
     if not splits:
         faults.add("missing", file="qrels", key="", message="there is no file qrels/SPLIT.tsv")
     for file in _split_files(folder, "negatives"):

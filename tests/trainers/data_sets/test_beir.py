@@ -83,6 +83,23 @@ def test_all_missing_files_together(beir_folder, entry_of):
     ]
 
 
+def test_a_folder_of_something_else_is_one_fault(tmp_path, entry_of):
+    for name in ("b.csv", "a.csv", "notes"):
+        (tmp_path / name).mkdir()
+    layout = "corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv"
+    assert _problems(entry_of(tmp_path)) == [
+        f"{tmp_path}: it is no folder in BEIR's layout: {layout} (it has a.csv, b.csv, notes)"
+    ]
+
+
+def test_a_file_in_place_of_the_folder(beir_folder, entry_of):
+    [problem] = _problems(entry_of(beir_folder / "corpus.jsonl"))
+    assert problem.endswith(
+        "corpus.jsonl is a file, and reader 'beir' reads a folder, of corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv "
+        "(`reader: jsonl` reads a file of pairs)"
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
