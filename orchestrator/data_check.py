@@ -7,7 +7,7 @@ from search_spaces.catalogue.data_sets import LUCENE, DataSet
 from search_spaces.problems import InputError
 from trainers import data_sets
 from trainers.data_sets.availability import availability
-from trainers.data_sets.collection import asked_queries
+from trainers.data_sets.collection import Collection, asked_queries
 from trainers.data_sets.hub_files import is_hub
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def checked(entry: DataSet, *, with_figures: bool = False) -> Checked:
         f"{split}: {asked_queries(collection, split).num_rows:,} queries, {qrels.num_rows:,} judgements"
         for split, qrels in collection.qrels.items()
     )
-    faults = () if has_test_split else (f"there is no split '{entry.test_split}'",)
+    faults = _split_faults(entry, collection) if has_test_split else (f"there is no split '{entry.test_split}'",)
     asked = with_figures and not faults
     why_not = _why_no_figure(entry) if asked else None
     compared = _compared(entry) if asked and not why_not else []
@@ -75,6 +75,13 @@ def checked(entry: DataSet, *, with_figures: bool = False) -> Checked:
         oddities=oddities,
         figures=(why_not,) if why_not else tuple(str(figure) for figure in compared if figure.agrees),
     )
+
+
+def _split_faults(entry: DataSet, collection: Collection) -> tuple[str, ...]:
+    """Of a test split that is there: that it asks nothing."""
+    if entry.test_split not in collection.qrels or asked_queries(collection, entry.test_split).num_rows:
+        return ()
+    return (f"split '{entry.test_split}' has neither a judgement nor a question with an answer",)
 
 
 def _why_no_figure(entry: DataSet) -> str | None:

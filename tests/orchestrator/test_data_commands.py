@@ -274,3 +274,11 @@ def test_all_unknown_names_are_told_at_once():
 )
 def test_sizes_for_people(num_bytes, shown):
     assert size(num_bytes) == shown
+
+
+def test_a_test_split_that_asks_nothing_is_wrong(workplace):
+    write_mteb(workplace / "mine")
+    (workplace / "mine" / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n")
+    [row], code = as_json(workplace, "check", f"path:{workplace / 'mine'}")
+    assert (code, row["verdict"]) == (1, "wrong")
+    assert row["faults"] == ["split 'test' has neither a judgement nor a question with an answer"]

@@ -18,7 +18,7 @@ from trainers.data_sets.collection import (
     with_answers_only_if_any,
 )
 from trainers.data_sets.faults import Faults
-from trainers.data_sets.json_lines import Row, json_objects, shown, text
+from trainers.data_sets.json_lines import Row, is_text, json_objects, shown, text
 from trainers.data_sets.location import locate, stamp
 
 VERSION = 2
@@ -115,6 +115,8 @@ def _table(rows: Iterator[Row], schema: pa.Schema) -> pa.Table:
 
 
 def _json_rows(folder: Path, name: str, parse: Callable[[Row], Row], faults: Faults) -> Iterator[Row]:
+    if not is_text(folder / name, name, faults):
+        return
     with (folder / name).open("rb") as lines:
         for place, row in json_objects(lines, name, faults):
             try:
@@ -132,17 +134,22 @@ def _id(row: Row) -> str:
 
 def _tsv_rows(folder: Path, file: Path, parse: Callable[[list[str]], Row], faults: Faults) -> Iterator[Row]:
     name = file.relative_to(folder).as_posix()
+    if not is_text(file, name, faults):
+        return
     with file.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             try:
                 fields = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n").split("\t")
+                if any("\r" in field for field in fields):
+                    raise ValueError("a carriage return stands inside the line; lines end with \\n or \\r\\n")
                 if fields == [""] or (number == 1 and _is_header(fields)):
                     continue
                 if b"\0" in line:
                     raise ValueError("the line holds NUL bytes: the file is damaged")
                 yield parse(fields)
             except ValueError as error:
-                faults.add("malformed", file=name, key=f"line {number}", message=str(error))
+                header = " (a header begins with query-id)" if number == 1 and line.count(b"\t") == 2 else ""
+                faults.add("malformed", file=name, key=f"line {number}", message=f"{error}{header}")
 
 
 def _is_header(fields: list[str]) -> bool:
