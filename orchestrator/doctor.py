@@ -5,6 +5,7 @@ from typing import Any
 
 from orchestrator.continuations import end_findings
 from orchestrator.doctor_rows import record_findings, row_findings
+from orchestrator.doctor_runs import run_findings
 from orchestrator.doctor_trials import (
     checkpoint_findings,
     history_findings,
@@ -53,6 +54,7 @@ def examine(
         broken += checkpoint_findings(store, sound)
         sound = _without(sound, broken)
     yield from broken
+    yield from run_findings(store, keys, sound)
     yield from missing_findings(store, record, sound, _identities(broken), running)
     yield from leftover_findings(store, keys, sound, running)
     yield from end_findings(store, keys, record, running=running, drop=drop_continuations)
