@@ -1,7 +1,7 @@
 """Collect a sweep folder: every row its record asks for joined with its cell, and what is missing, with the reason."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from results.asked import AskedRows, asked_answers, asked_encodings, asked_evaluations, asked_norms
 from results.bulk import Batch, read_batches
 from results.cells import cell_of, settings_of
+from results.compared import Compared, compared
 from results.findings import Finding, tier_mixed, version_mixed
 from results.layout import PlannedTrial, SweepRecord, history_rows, probe_rows, spec_key, trial_prefix, trial_rows
 from results.missing import (
@@ -90,6 +91,16 @@ class Collected:
     warnings: tuple[str, ...]
     unequal_searches: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
+    _compared: list[tuple[pl.DataFrame, str, list[Compared]]] = field(default_factory=list, repr=False, compare=False)
+
+    def compared(self, chosen: pl.DataFrame, *, reference: str) -> list[Compared]:
+        """`results.compared.compared` of some rows of `expected`, made once: several tables show the same cells."""
+        for rows, like, cells in self._compared:
+            if like == reference and rows.equals(chosen):
+                return cells
+        cells = compared(self.query_scores, chosen, reference=reference)
+        self._compared.append((chosen, reference, cells))
+        return cells
 
     @cached_property
     def per_query(self) -> pl.DataFrame:

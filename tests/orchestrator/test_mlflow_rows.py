@@ -157,7 +157,7 @@ def test_a_mirror_that_lags_behind_its_folder_is_refused_beside_it(store):
 def test_an_experiment_or_database_that_is_not_there_is_told(store, monkeypatch):
     end_everything(store)
     _, uri = mirrored(store)
-    with pytest.raises(InputError, match="'smal' is not an experiment .did you mean 'small'"):
+    with pytest.raises(InputError, match=r"'smal' is not an experiment \(did you mean 'small'"):
         open_sources([uri.replace("mlflow:small", "mlflow:smal")])
     with pytest.raises(InputError, match="there is no database"):
         open_sources(["mlflow:small@sqlite:////nowhere/mlflow.db"])
