@@ -23,6 +23,12 @@ _PLAIN_WIDTH = 160
 
 SweepFileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file (YAML).")]
 SweepArgument = Annotated[str, typer.Argument(metavar="SWEEP", help="A sweep folder, or the sweep file that made it.")]
+SourceArguments = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SOURCE...", help="Sweep folders or files, collected folders, mlflow:EXPERIMENT@URI; read as one."
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
 OnlyOption = Annotated[
     str | None,
@@ -129,11 +135,24 @@ def status(sweep: SweepArgument) -> None:
 
 
 @app.command()
+def collect(
+    sources: SourceArguments,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write to.")],
+    json: JsonOption = False,
+) -> None:
+    """Join sources into one folder of Parquet files, which tables, plots and report read like a sweep."""
+    from orchestrator.collect_command import collect_sources
+    from orchestrator.open_sources import open_sources
+
+    collect_sources(open_sources(sources), output, as_json=json, console=_console())
+
+
+@app.command()
 def tables(
-    sweep: SweepArgument,
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[TABLE]...", help="Tables to show (default: all).")
-    ] = None,
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="SOURCE... [TABLE]...", help="Sources as of collect, and tables (default: all)."),
+    ],
     output_format: Annotated[Literal["md", "csv", "latex"], typer.Option("--format")] = "md",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="A folder for one file per table.")] = None,
     where: WhereOption = None,
@@ -147,12 +166,14 @@ def tables(
     ] = "t",
     post_hoc: Annotated[Literal["holm", "nemenyi"], typer.Option(help="Of pairs ranked over data sets.")] = "holm",
 ) -> None:
-    """Print or export the tables of a sweep."""
-    from orchestrator.show import TablesRequest, open_sweep, write_tables
+    """Print or export the tables of one or several sources."""
+    from orchestrator.open_sources import open_sources, split_names
+    from orchestrator.show import TablesRequest, write_tables
+    from results.tables import TABLES
 
-    store, record = open_sweep(sweep)
+    opened, names = split_names(sources, list(TABLES), "table")
     request = TablesRequest(
-        names=tuple(names or ()),
+        names=names,
         output_format=output_format,
         output=output,
         where=tuple(where or ()),
@@ -162,46 +183,50 @@ def tables(
         paired_test=paired_test,
         post_hoc=post_hoc,
     )
-    write_tables(store, record, request)
+    write_tables(open_sources(opened), request)
 
 
 @app.command()
 def plots(
-    sweep: SweepArgument,
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="SOURCE... [PLOT]...", help="Sources as of collect, and plots (default: all)."),
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write them to.")],
-    names: Annotated[list[str] | None, typer.Argument(metavar="[PLOT]...", help="Plots (default: all).")] = None,
     output_format: Annotated[Literal["all", "pdf", "svg", "png"], typer.Option("--format")] = "all",
     where: WhereOption = None,
     pool: Annotated[bool, typer.Option("--pool", help="Pool training data sets.")] = False,
     baseline: BaselineOption = "cosine",
 ) -> None:
-    """Draw the plots of a sweep as files for print and screen; those of which there is nothing say why."""
-    from orchestrator.show import choices, open_sweep
+    """Draw plots as files for print and screen; those of which there is nothing say why."""
+    from orchestrator.open_sources import open_sources, split_names
+    from orchestrator.show import choices
     from orchestrator.show_drawings import PlotsRequest, write_plots
+    from results.plots import PLOTS
     from results.tables.table import TableOptions
 
-    store, record = open_sweep(sweep)
+    opened, names = split_names(sources, list(PLOTS), "plot")
     options = TableOptions(where=choices(tuple(where or ())), pool=pool, baseline=baseline)
-    request = PlotsRequest(names=tuple(names or ()), output_format=output_format, output=output, options=options)
-    write_plots(store, record, request, _console())
+    request = PlotsRequest(names=names, output_format=output_format, output=output, options=options)
+    write_plots(open_sources(opened), request, _console())
 
 
 @app.command()
 def report(
-    sweep: SweepArgument,
+    sources: SourceArguments,
     output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")],
     where: WhereOption = None,
     pool: Annotated[bool, typer.Option("--pool", help="Pool training data sets.")] = False,
     baseline: BaselineOption = "cosine",
 ) -> None:
     """Write one HTML page with all tables, plots, what is missing and provenance; it needs no network."""
-    from orchestrator.show import choices, open_sweep
+    from orchestrator.open_sources import open_sources
+    from orchestrator.show import choices
     from orchestrator.show_drawings import write_report
     from results.tables.table import TableOptions
 
-    store, record = open_sweep(sweep)
     options = TableOptions(where=choices(tuple(where or ())), pool=pool, baseline=baseline)
-    write_report(store, record, output, options, _console())
+    write_report(open_sources(sources), output, options, _console())
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter
@@ -141,6 +142,7 @@ def evaluations_to_bytes(evaluations: Sequence[EvaluationSpec]) -> bytes:
     return _EVALUATIONS.dump_json(tuple(evaluations), indent=2) + b"\n"
 
 
+@lru_cache(maxsize=256)  # trials of one sweep have the same
 def evaluations_from_bytes(data: bytes) -> tuple[EvaluationSpec, ...]:
     """Read evaluation specs back. Raises pydantic.ValidationError where they are none."""
     return _EVALUATIONS.validate_json(data)
