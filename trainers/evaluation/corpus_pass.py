@@ -15,12 +15,13 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from search_spaces.specs import Precision
+from trainers.arrays import FloatMatrix
 from trainers.encoders.encode import Progress, encode, encode_shards
 from trainers.encoders.encoder import Encoder
 from trainers.evaluation.shard_queue import Helping, ShardFound, ShardQueue, nobody_helps
 from trainers.evaluation.shared_texts import TextOrder
 from trainers.evaluation.snapshots import NOT_KEPT, Snapshots
-from trainers.evaluation.stream import Evaluated, FloatMatrix, Searched, Stream
+from trainers.evaluation.stream import Evaluated, Searched, Stream
 from trainers.search import BLOCK_DOCUMENTS, MEMORY_BUDGET_BYTES
 from trainers.search_budget import budget_of_each
 

@@ -25,6 +25,7 @@ from results.rows import write_rows
 from results.store import Store
 from search_spaces.identity import encoding_id, evaluation_id
 from search_spaces.specs import EvaluationSpec, Precision, SimilaritySpec
+from trainers.arrays import FloatMatrix, Indices
 from trainers.data_sets.rows import take_values
 from trainers.encoders.encoder import Encoder, Side
 from trainers.evaluation.collection_search import query_values, searched_collection
@@ -33,7 +34,7 @@ from trainers.evaluation.counted_order import order_digest
 from trainers.evaluation.encoding_meter import EncodingMeter
 from trainers.evaluation.evaluation_rows import judgement_columns, norm_columns, per_query_columns
 from trainers.evaluation.evaluations import Wanted
-from trainers.evaluation.found_documents import Positions, keep_found, kept_found
+from trainers.evaluation.found_documents import keep_found, kept_found
 from trainers.evaluation.judged_queries import split_queries
 from trainers.evaluation.kept_embeddings import keep_part
 from trainers.evaluation.measures import QueryValue, depth
@@ -42,9 +43,9 @@ from trainers.evaluation.qa import Answering, answer_missing
 from trainers.evaluation.reader import Readers
 from trainers.evaluation.run_files import packed_run
 from trainers.evaluation.shard_queue import NOBODY, Helpers
-from trainers.evaluation.shared_texts import Indices, TextOrder, text_order
+from trainers.evaluation.shared_texts import TextOrder, text_order
 from trainers.evaluation.snapshots import StoredSnapshots
-from trainers.evaluation.stream import Evaluated, FloatMatrix, Searched
+from trainers.evaluation.stream import Evaluated, Searched
 from trainers.provenance import provenance
 from trainers.search import BLOCK_DOCUMENTS
 
@@ -238,7 +239,7 @@ class EvaluatedGroup:
         self._store.write(run_file(key), packed)
 
     def _answer(
-        self, evaluation: EvaluationSpec, document_QK: Mapping[float, Positions], say: Callable[[str], None]
+        self, evaluation: EvaluationSpec, document_QK: Mapping[float, Indices], say: Callable[[str], None]
     ) -> None:
         """Let the questions be answered from what was found under each gamma_d, where that is asked for."""
         if evaluation.rag is None:

@@ -9,19 +9,17 @@ import json
 from collections.abc import Collection, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from results.layout import unfinished_prefix
 from results.store import Store
 from search_spaces.identity import encoding_id
 from search_spaces.specs import EvaluationSpec
+from trainers.arrays import Indices
 from trainers.evaluation.measures import depth
-
-Positions = npt.NDArray[np.int64]
 
 
 def keep_found(
-    store: Store, checkpoint_hash: str, evaluation: EvaluationSpec, order: str, document_QK: Mapping[float, Positions]
+    store: Store, checkpoint_hash: str, evaluation: EvaluationSpec, order: str, document_QK: Mapping[float, Indices]
 ) -> None:
     """Write the rankings under each gamma_d: positions in the corpus, int64 [Q, K], best first, -1 for none.
 
@@ -35,7 +33,7 @@ def keep_found(
 
 def kept_found(
     store: Store, checkpoint_hash: str, evaluation: EvaluationSpec, order: str, gammas_d: Collection[float]
-) -> Mapping[float, Positions] | None:
+) -> Mapping[float, Indices] | None:
     """The rankings under each gamma_d that were kept; None where none are, or not those under one of these."""
     key = _key(checkpoint_hash, evaluation, order)
     if not store.exists(key):

@@ -21,6 +21,7 @@ from results.store import Store
 from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.identity import pool_id, pool_part_id
 from search_spaces.specs import EvaluationSpec, PoolSpec, StartingEncoder, evaluation_for
+from trainers.arrays import Indices
 from trainers.data_sets import Collection
 from trainers.data_sets.collection import strings
 from trainers.data_sets.rows import take_values
@@ -31,7 +32,7 @@ from trainers.evaluation.counted_order import order_digest
 from trainers.evaluation.encoding_meter import EncodingMeter
 from trainers.evaluation.judged_queries import JudgedQueries, load_evaluated, split_queries
 from trainers.evaluation.pools import contributors, positions_of_ids, unbuilt_pools
-from trainers.evaluation.shared_texts import Indices, sharing_groups, text_order
+from trainers.evaluation.shared_texts import sharing_groups, text_order
 from trainers.evaluation.snapshots import StoredSnapshots
 from trainers.evaluation.stream import Evaluated, Searched
 from trainers.evaluation.text_hashes import Hashes, stored_corpus_hashes

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from results.layout import answer_rows
@@ -16,6 +15,7 @@ from results.rows import write_rows
 from results.store import Store
 from search_spaces.identity import answers_id
 from search_spaces.specs import EvaluationSpec, RagSpec, SimilaritySpec
+from trainers.arrays import Indices
 from trainers.data_sets import Collection, document_text
 from trainers.data_sets.collection import strings
 from trainers.data_sets.rows import take_rows
@@ -26,8 +26,6 @@ from trainers.evaluation.qa_questions import right_answers
 from trainers.evaluation.qa_scores import score_answer
 from trainers.evaluation.reader import Reader, Readers
 from trainers.provenance import provenance
-
-Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +56,7 @@ class Answering:
 def answer_missing(
     checkpoint: str,
     evaluation: EvaluationSpec,
-    found: Mapping[SimilaritySpec, Positions],
+    found: Mapping[SimilaritySpec, Indices],
     collection: Collection,
     queries: JudgedQueries,
     answering: Answering,
@@ -98,7 +96,7 @@ def answer_missing(
         write_rows(answering.store, key, "qa", rows, provenance_json=provenance().to_json())
 
 
-def asked(collection: Collection, queries: JudgedQueries, document_QK: Positions) -> Iterator[Question]:
+def asked(collection: Collection, queries: JudgedQueries, document_QK: Indices) -> Iterator[Question]:
     """The queries that have a right answer, each with its passages; the others are no questions."""
     answers_of = right_answers(collection)
     asked_Q = np.array([bool(answers_of.get(query_id)) for query_id in queries.ids], dtype=bool)

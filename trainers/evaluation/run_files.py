@@ -9,18 +9,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trainers.arrays import Indices, Scores
 from trainers.data_sets.collection import strings
 from trainers.evaluation.ranked_ids import ranked_ids
 
 _NO_WORD = r"^$|[\x09-\x0d\x1c-\x20\x{85}\p{Z}]"  # what `str.split` parts words at
 _SMALLEST_STEP = np.float32(2.0**-100)  # no reader takes two scores so far apart for equal, or for zero
-
-Positions = npt.NDArray[np.int64]
-Scores = npt.NDArray[np.float32]
 
 
 def write_run(
@@ -28,7 +25,7 @@ def write_run(
     *,
     query_ids: Sequence[str],
     document_ids: pa.Array | pa.ChunkedArray,
-    document_QK: Positions,
+    document_QK: Indices,
     score_QK: Scores,
     tag: str,
 ) -> None:
@@ -56,7 +53,7 @@ def packed_run(
     *,
     query_ids: Sequence[str],
     document_ids: pa.Array | pa.ChunkedArray,
-    document_QK: Positions,
+    document_QK: Indices,
     score_QK: Scores,
     tag: str,
 ) -> bytes:
@@ -77,7 +74,7 @@ def unwritable_id(ids: pa.Array | pa.ChunkedArray) -> str | None:
 def run_lines(
     query_ids: Sequence[str],
     document_ids: pa.Array | pa.ChunkedArray,
-    document_QK: Positions,
+    document_QK: Indices,
     score_QK: Scores,
     tag: str,
 ) -> Iterator[str]:

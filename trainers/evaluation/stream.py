@@ -7,15 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from trainers.arrays import FloatMatrix, Indices
 from trainers.evaluation.judged_queries import JudgedQueries
-from trainers.evaluation.shared_texts import Indices
 from trainers.evaluation.snapshots import StreamState
 from trainers.search import Block, Rankings, Searcher, fastest_backend, tie_ranks
 
-FloatMatrix = npt.NDArray[np.float32]
 _NORMS_AT_ONCE = 1024
 # Told of each shard of a corpus: its number, the positions of its documents [D], their raw embeddings [D, H] and norms.
 Keep = Callable[[int, Indices, FloatMatrix, FloatMatrix], None]

@@ -5,16 +5,12 @@ Shapes: D documents of a block, T of a tile, N of the corpus, H embedding size.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from trainers.arrays import AnyFloats, FloatMatrix
 from trainers.search_budget import BLOCK_DOCUMENTS
-
-FloatMatrix = npt.NDArray[np.float32]
-AnyFloats = npt.NDArray[np.floating[Any]]  # float32 or float16, in memory or mapped
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

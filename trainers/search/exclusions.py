@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from trainers.search.order import Places
+from trainers.arrays import Indices
 
 
 class Excluded:
@@ -27,7 +27,7 @@ class Excluded:
         """The largest number of documents that a query of the group excludes."""
         return int(self._num_Q[group].max(initial=0))
 
-    def allow(self, query_P: Places, document_P: Places) -> npt.NDArray[np.bool_]:
+    def allow(self, query_P: Indices, document_P: Indices) -> npt.NDArray[np.bool_]:
         """Whether the query of each pair may find its document."""
         if not len(self._pairs):
             return np.ones(len(query_P), dtype=bool)
