@@ -19,9 +19,9 @@ class Excluded:
             raise ValueError(f"excluded documents for {len(excluded)} queries, where {num_queries} are searched")
         self._num_documents = num_documents
         unique = [sorted(set(positions)) for positions in excluded or [()] * num_queries]
-        self._num_Q: npt.NDArray[np.int64] = np.array([len(positions) for positions in unique], dtype=np.int64)
+        self._num_Q: Indices = np.array([len(positions) for positions in unique], dtype=np.int64)
         pairs = [row * num_documents + position for row, positions in enumerate(unique) for position in positions]
-        self._pairs: npt.NDArray[np.int64] = np.array(pairs, dtype=np.int64)
+        self._pairs: Indices = np.array(pairs, dtype=np.int64)
 
     def most(self, group: slice) -> int:
         """The largest number of documents that a query of the group excludes."""

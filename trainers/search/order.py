@@ -10,14 +10,12 @@ Shapes: N documents of the corpus, X any.
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trainers.arrays import Indices, Scores
+from trainers.arrays import Indices, Keys, Scores
 
 Ids = pa.Array | pa.ChunkedArray | Sequence[str]
-Keys = npt.NDArray[np.int64]
 NO_KEY = np.int64(np.iinfo(np.int64).max)  # worse than every document
 _MOST_DOCUMENTS = 1 << 32
 _LOOKED_UP = 1 << 16

@@ -5,8 +5,8 @@ Shapes: Q queries, K results, P pairs of a query and a document, C new keys of a
 
 import numpy as np
 
-from trainers.arrays import Indices, Scores
-from trainers.search.order import NO_KEY, Keys, scores_of
+from trainers.arrays import Indices, Keys, Scores
+from trainers.search.order import NO_KEY, scores_of
 
 _MERGED_KEYS = 1 << 21  # sorted at once: 16 MB
 

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainers.arrays import AnyFloats, FloatMatrix, Indices
+from trainers.arrays import AnyFloats, FloatMatrix, Indices, Keys
 from trainers.search.blocks import Block
 from trainers.search.candidates import Tile, by_norm, candidates, floors
 from trainers.search.cosines import Backend, Cosines, CosineTiles, fastest_backend
 from trainers.search.exact import as_float32, checked_norms, exact_scores, search_norms
 from trainers.search.exclusions import Excluded
-from trainers.search.order import NO_KEY, Ids, Keys, positions_of, rank_keys, scores_of, tie_ranks, tie_ranks_of
+from trainers.search.order import NO_KEY, positions_of, rank_keys, scores_of, tie_ranks_of
 from trainers.search.running_top import RunningTop
 from trainers.search.tiling import MEMORY_BUDGET_BYTES, tiling
 from trainers.search_budget import PIECE
@@ -210,32 +210,6 @@ class Searcher:
                 f"embeddings are too large for float32 scores: the norm of a query is {largest_query:.3g} and of a "
                 f"document {largest:.3g}"
             )
-
-
-def search(
-    query_QH: FloatMatrix,
-    blocks: Iterable[Block | AnyFloats],
-    k: int,
-    *,
-    document_ids: Ids,
-    gamma_d: float = 0.0,
-    excluded: Sequence[Sequence[int]] | None = None,
-    memory_budget_bytes: int = MEMORY_BUDGET_BYTES,
-    backend: Backend | None = None,
-) -> Rankings:
-    """The k documents of highest score for each query; ties by id descending. Else as `Searcher`."""
-    searcher = Searcher(
-        query_QH,
-        k,
-        tie_rank_N=tie_ranks(document_ids),
-        gammas_d=(gamma_d,),
-        excluded=excluded,
-        memory_budget_bytes=memory_budget_bytes,
-        backend=backend,
-    )
-    for block in blocks:
-        searcher.add(block)
-    return searcher.rankings()[gamma_d]
 
 
 def _padded_length(tile: Tensor) -> int:
