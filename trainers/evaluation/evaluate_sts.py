@@ -62,7 +62,7 @@ def evaluate_sts(
     verify: Callable[[], None] = lambda: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """As `trainers.evaluation.evaluate.evaluate`, for a data set of scored pairs.
+    """As `trainers.evaluation.evaluate.evaluate_all`, for one data set of scored pairs.
 
     `checkpoint` is the hash of what is in `folder`, where the caller knows it: all of its weights are read for it.
     `say` is told now and then how far the encoding is.
