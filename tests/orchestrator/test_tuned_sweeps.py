@@ -4,6 +4,7 @@ import json
 import secrets
 import signal
 import sqlite3
+from dataclasses import replace
 
 import optuna
 import pytest
@@ -116,14 +117,14 @@ def test_a_killed_driver_and_a_killed_worker_change_neither_study_nor_choice_nor
     assert "Nothing is left to run" in again.stdout
 
 
-def _check_studies(sweep, *, num_studies, seeds):
+def _check_studies(sweep, *, num_studies, seeds, spec=SPEC):
     """Equal budgets, drawn and pruned as the rules say from what was told, and the best of each runs over all seeds."""
     store, studies, reported = open_store(str(sweep.folder)), _studies(sweep), _reported(sweep)
-    assert [len(study.samples) for study in studies.values()] == [6] * num_studies
+    assert [len(study.samples) for study in studies.values()] == [spec.num_samples] * num_studies
     pruned = 0
     for title, study in studies.items():
         for number, sample in enumerate(study.samples):
-            assert sample.values == draw(SPEC, study.samples[:number])
+            assert sample.values == draw(spec, study.samples[:number])
             history = read_rows(store, history_rows(sample.trial_id), "history").to_pylist()
             assert [row["step"] for row in history] == list(range(1, sample.steps + 1))
             told = [(row["step"], row["validation_score"]) for row in history if row["validation_score"] is not None]
@@ -131,7 +132,7 @@ def _check_studies(sweep, *, num_studies, seeds):
             assert not store.list(checkpoint_prefix(sample.trial_id))
             assert store.exists(trial_rows(sample.trial_id)) == (sample.state == "finished")
         courses = [Course(scores=s.scores, step=s.steps, is_over=True) for s in study.samples]
-        ends = [verdict.pruned_at for verdict in verdicts(SPEC.asha, SPEC.metric, STEPS, courses)]
+        ends = [verdict.pruned_at for verdict in verdicts(spec.asha, spec.metric, STEPS, courses)]
         assert ends == [s.steps if s.state == "pruned" else None for s in study.samples]
         pruned += sum(end is not None for end in ends)
         best = max(
@@ -244,10 +245,15 @@ def test_the_budget_of_trials_counts_samples(make_sweep):
 @pytest.mark.skipif(available_cpus() < 2, reason="two processes need two CPUs")
 def test_samples_on_two_devices_are_drawn_and_pruned_as_the_rules_say(make_sweep):
     resources = {"devices": 2, "cpus": available_cpus() // 2, "threads": 1}  # a pruned sample must give all of it back
-    sweep = _tuned(make_sweep, similarity=["cosine"], seed=(0,), blocks={"resources": resources})
+    # The fourth sample gets a rate of 0.2, under which it scores 0.4 where the others score 1: it is pruned.
+    spaces = {**TUNE["spaces"], "learning_rate": {"loguniform": [1e-5, 1.0]}}
+    wide = (("learning_rate", FloatSpace(low=1e-5, high=1.0, log=True)), SPEC.spaces[1])
+    sweep = _tuned(
+        make_sweep, similarity=["cosine"], seed=(0,), spaces=spaces, num_samples=4, blocks={"resources": resources}
+    )
     done = sweep.run()
     assert done.returncode == 0, done.stdout + done.stderr + sweep.logs()
-    _check_studies(sweep, num_studies=1, seeds=(0,))
+    _check_studies(sweep, num_studies=1, seeds=(0,), spec=replace(SPEC, spaces=wide, num_samples=4))
     _check_journal(sweep)
     doctor = sweep.command("doctor", str(sweep.folder))
     assert doctor.returncode == 0, doctor.stdout + doctor.stderr
