@@ -52,7 +52,10 @@ class Sweep:
     def command(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess:
         """Run `densesweep ARGUMENTS` to its end."""
         process = self.start(*arguments, **variables)
-        out, err = process.communicate(timeout=DEADLINE_S)
+        try:
+            out, err = process.communicate(timeout=DEADLINE_S)
+        finally:
+            process.kill()  # one that takes too long must not go on while other tests run
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def run(self) -> subprocess.CompletedProcess:
