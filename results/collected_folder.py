@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ class CollectedRows:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._files: dict[str, pq.ParquetFile] = {}
+        self._ends: dict[str, list[int]] = {}  # by schema, the row after each row group
         self._last: dict[str, tuple[int, pl.DataFrame]] = {}  # by schema, the row group that was read last
 
     @cached_property
@@ -158,9 +159,13 @@ class CollectedRows:
     def _row_group(self, name: str, number: int) -> pl.DataFrame:
         last = self._last.get(name)
         if last is None or last[0] != number:
-            if name not in self._files:
-                self._files[name] = pq.ParquetFile(self._folder / f"{name}.parquet", memory_map=True)
-            found = pl.from_arrow(self._files[name].read_row_group(number, columns=list(SCHEMAS[name].names)))
-            assert isinstance(found, pl.DataFrame), "a table becomes a frame"
-            last = self._last[name] = (number, found)
+            path = self._folder / f"{name}.parquet"
+            if name not in self._ends:
+                found = pq.read_metadata(path)
+                sizes = (found.row_group(place).num_rows for place in range(found.num_row_groups))
+                self._ends[name] = list(accumulate(sizes))
+            start, end = [0, *self._ends[name]][number], self._ends[name][number]
+            # By polars, which keeps a text that is repeated once; pyarrow would write it out for every row.
+            rows = pl.scan_parquet(path, glob=False).select(SCHEMAS[name].names).slice(start, end - start).collect()
+            last = self._last[name] = (number, rows)
         return last[1]

@@ -44,7 +44,8 @@ def query_rows(batches: Iterable[Batch]) -> QueryRows:
         rows = batch.rows.with_columns(block=changes.cum_sum().cast(pl.UInt32) + pl.lit(start, dtype=pl.UInt32))
         texts = pl.col("query_id", "measure").cast(pl.Categorical)
         found = rows.unique("block", keep="first", maintain_order=True).select(*OF_FILE, "block")
-        blocks.append(found)
+        # A copy by value: texts that are picked from a column keep all of its texts in memory.
+        blocks.append(pl.DataFrame(found.rows(), schema=found.schema, orient="row"))
         values.append(rows.with_columns(texts).select(*_VALUES))
         start += found.height
     every = pl.concat(blocks)

@@ -78,6 +78,7 @@ def assert_same_rows(folder, other):
         assert (tables[0].notes, tables[0].holes) == (tables[1].notes, tables[1].holes), name
 
 
+@pytest.mark.slow
 def test_rows_of_every_kind_are_the_same_from_sqlite(store):
     assert_same_rows(*mirrored(store, whole_sweep(store)))
 
