@@ -134,13 +134,14 @@ def tables(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[TABLE]...", help="Tables to show (default: all).")
     ] = None,
-    output_format: Annotated[Literal["md", "csv", "latex"], typer.Option("--format")] = "md",
+    output_format: Annotated[Literal["md", "csv", "latex", "json"], typer.Option("--format")] = "md",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="A folder for one file per table.")] = None,
     where: WhereOption = None,
     pool: Annotated[bool, typer.Option("--pool", help="Pool training data sets (table sts: scales too).")] = False,
     allow_missing: Annotated[bool, typer.Option("--allow-missing", help="Mark holes instead of refusing.")] = False,
+    baseline: BaselineOption = "cosine",
     correction: Annotated[
-        Literal["holm", "benjamini-hochberg"], typer.Option(help="Of all p values of a table.")
+        Literal["holm", "bh"], typer.Option(help="Of all p values of a table; bh: Benjamini-Hochberg.")
     ] = "holm",
     paired_test: Annotated[
         Literal["t", "permutation", "wilcoxon"], typer.Option(help="Per query test for these seeds only.")
@@ -148,19 +149,23 @@ def tables(
     post_hoc: Annotated[Literal["holm", "nemenyi"], typer.Option(help="Of pairs ranked over data sets.")] = "holm",
 ) -> None:
     """Print or export the tables of a sweep."""
-    from orchestrator.show import TablesRequest, open_sweep, write_tables
+    from orchestrator.show import TablesRequest, choices, open_sweep, write_tables
+    from results.tables.table import TableOptions
 
     store, record = open_sweep(sweep)
     request = TablesRequest(
         names=tuple(names or ()),
         output_format=output_format,
         output=output,
-        where=tuple(where or ()),
-        pool=pool,
         allow_missing=allow_missing,
-        correction=correction,
-        paired_test=paired_test,
-        post_hoc=post_hoc,
+        options=TableOptions(
+            where=choices(tuple(where or ())),
+            pool=pool,
+            baseline=baseline,
+            correction="holm" if correction == "holm" else "benjamini-hochberg",
+            paired_test=paired_test,
+            post_hoc=post_hoc,
+        ),
     )
     write_tables(store, record, request)
 

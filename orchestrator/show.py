@@ -30,9 +30,6 @@ from results.rendering import export, terminal
 from results.rows import read_rows
 from results.schemas import SchemaError
 from results.selection import SelectionError
-from results.statistics.corrections import Correction
-from results.statistics.paired_tests import PairedTest
-from results.statistics.ranks import PostHoc
 from results.store import Store, open_existing_store
 from results.studies import planned_samples
 from results.tables import TABLES, applicable
@@ -52,12 +49,8 @@ class TablesRequest:
     names: tuple[str, ...]
     output_format: str
     output: Path | None
-    where: tuple[str, ...]
-    pool: bool
     allow_missing: bool
-    correction: Correction
-    paired_test: PairedTest
-    post_hoc: PostHoc
+    options: TableOptions
 
 
 def open_sweep(sweep: str) -> tuple[Store, SweepRecord]:
@@ -193,19 +186,14 @@ def write_tables(store: Store, record: SweepRecord, request: TablesRequest) -> N
     if request.output_format == "csv" and request.output is None and len(names) > 1:
         message = f"several tables are no one CSV file: name one ({', '.join(names)}), or a folder for them with -o"
         raise InputError([Problem(where="tables", key="--format csv", message=message)])
-    options = TableOptions(
-        where=choices(request.where),
-        pool=request.pool,
-        correction=request.correction,
-        paired_test=request.paired_test,
-        post_hoc=request.post_hoc,
-    )
     for warning in collected.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     faults: list[Problem] = []
     for name in names:
         try:
-            files = export(_build(name, collected, options), request.output_format, allow_missing=request.allow_missing)
+            files = export(
+                _build(name, collected, request.options), request.output_format, allow_missing=request.allow_missing
+            )
         except (SelectionError, TableHasHolesError) as error:
             faults.append(Problem(where=store.uri, key=name, message=str(error)))
             continue

@@ -9,7 +9,7 @@ from results.magnitude import cohen_ds
 from results.scores import mean_if_whole, parts_averaged
 from results.selection import SelectionError, scale_text, select_trials
 from results.statistics.coefficients import Coefficient
-from results.statistics.corrections import adjust
+from results.statistics.corrections import Correction, adjust
 from results.statistics.correlation import Outliers, Scope, correlate
 from search_spaces.problems import unknown_name
 
@@ -33,14 +33,15 @@ def magnitude_correlations(
     *,
     baseline: str = "cosine",
     where: Mapping[str, str] | None = None,
+    correction: Correction = "holm",
 ) -> pl.DataFrame:
     """Pearson's and Spearman's correlation per training data set, family, layers, init regime, scale and measure.
 
     A point is a data set: Cohen's d (relevant against unjudged documents) of the models trained with the similarity,
     qnorm unless `where` names another, and their gain over `baseline`, in points of the measure; seeds averaged. Rows
     differ in coefficient, scope ('over all' data sets, 'within groups') and whether outliers are in, by the rule of
-    `results.statistics.correlation`; `adjusted_p` goes through Holm over all of them. A data set in two groups counts
-    in the first that the sweep lists.
+    `results.statistics.correlation`; `adjusted_p` goes through `correction` over all of them. A data set in two
+    groups counts in the first that the sweep lists.
 
     Raises:
         SelectionError: as `results.magnitude.cohen_ds`, or no trial is trained with the similarity or the baseline.
@@ -55,7 +56,7 @@ def magnitude_correlations(
         for key, cell in points.group_by(MODEL, maintain_order=True)
         for row in _correlations(cell)
     ]
-    for row, adjusted_p in zip(rows, adjust([row["p"] for row in rows]), strict=True):
+    for row, adjusted_p in zip(rows, adjust([row["p"] for row in rows], correction), strict=True):
         row["adjusted_p"] = adjusted_p
     return pl.DataFrame(rows, schema={**{name: points.schema[name] for name in MODEL}, **_TYPES})
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from results.scores import as_wholes
 from results.selection import select_trials
-from results.statistics.corrections import adjust
+from results.statistics.corrections import Correction, adjust
 from results.statistics.estimate import Estimate, Floats
 from results.statistics.rank_influence import spearman_shares
 from results.statistics.two_way import Layout, estimate_mean
@@ -24,19 +24,25 @@ _Shares = Mapping[tuple[str, str, str, str, str], Floats | None]  # by trial id,
 
 
 def symmetry_losses(
-    scored_pairs: Iterable[tuple[str, pl.DataFrame]], expected: pl.DataFrame, *, where: Mapping[str, str] | None = None
+    scored_pairs: Iterable[tuple[str, pl.DataFrame]],
+    expected: pl.DataFrame,
+    *,
+    where: Mapping[str, str] | None = None,
+    correction: Correction = "holm",
 ) -> pl.DataFrame:
     """One row per CELL, data set and split, and one without `data_set` for each group of several.
 
     `loss` is forward minus swapped, -1 to 1, averaged over seeds. Its interval and p are from the two-way model of
     seeds and pairs on each pair's share of the difference (`results.statistics.rank_influence`), pairs the same in both
     orders; for a group they speak of these data sets. A similarity that is symmetric has a loss of 0 and no p:
-    there is nothing to test. `loss_adjusted_p` goes through Holm over all rows. What has no rows is not in the result.
+    there is nothing to test. `loss_adjusted_p` goes through `correction` over all rows. What has no rows is not in the
+    result.
 
     Args:
         scored_pairs: of `Collected.scored_pairs`.
         expected: `Collected.expected_sts`.
         where: column to value.
+        correction: of all p values of the result.
     """
     chosen = select_trials(expected, where or {})
     shares = {key: value for trial, rows in scored_pairs for key, value in _shares(trial, rows)}
@@ -50,7 +56,7 @@ def symmetry_losses(
         for key, cell in found.group_by(CELL, maintain_order=True)
         for row in _cell_rows(cell, shares)
     ]
-    for row, adjusted_p in zip(rows, adjust([row["loss_p"] for row in rows]), strict=True):
+    for row, adjusted_p in zip(rows, adjust([row["loss_p"] for row in rows], correction), strict=True):
         row["loss_adjusted_p"] = adjusted_p
     types = {name: found.schema[name] for name in CELL}
     return pl.DataFrame(rows, schema={**types, "data_set": pl.String, "split": pl.String, **_TYPES})

@@ -10,6 +10,7 @@ from results.gains import DERIVED_REASONS, start_similarity
 from results.selection import select_trials
 from results.tables.gain_parts import (
     INTERVAL,
+    TWO_WAY,
     gain_rows,
     mark_note,
     one_seed_note,
@@ -17,7 +18,15 @@ from results.tables.gain_parts import (
     target_note,
     trial_holes,
 )
-from results.tables.parts import fairness_lines, members, scale_note, softmax_columns, varying, warning_notes
+from results.tables.parts import (
+    fairness_lines,
+    members,
+    no_paired_test,
+    scale_note,
+    softmax_columns,
+    varying,
+    warning_notes,
+)
 from results.tables.table import Column, Table, TableOptions
 
 _DETAIL: Mapping[str, Any] = {"kind": "points_interval", "detail": True}
@@ -88,6 +97,7 @@ def _notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> I
     )
     yield target_note()
     yield from mark_note(options, rows["adjusted_p"].drop_nulls().len(), "gains")
+    yield from no_paired_test(options, TWO_WAY)
     trained_starts = {name: start_similarity(name) for name in trained["similarity"].unique().sort()}
     own = [f"{name} starts at {start}" for name, start in trained_starts.items() if start != name]
     yield (

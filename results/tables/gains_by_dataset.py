@@ -10,6 +10,7 @@ from results.selection import select_trials
 from results.tables.gain_parts import (
     CELL_BLOCK,
     INTERVAL,
+    TWO_WAY,
     cell_columns,
     gain_rows,
     mark_note,
@@ -18,7 +19,7 @@ from results.tables.gain_parts import (
     trained_note,
     trial_holes,
 )
-from results.tables.parts import fairness_lines, parts_note, scale_note, warning_notes
+from results.tables.parts import fairness_lines, no_paired_test, parts_note, scale_note, warning_notes
 from results.tables.table import Column, Table, TableOptions
 
 
@@ -83,6 +84,7 @@ def _notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> I
     yield f"{INTERVAL}: two-way model of seeds crossed with queries, for this data set."
     yield from parts_note(collected.record.evaluations)
     yield from mark_note(options, rows["adjusted_p"].drop_nulls().len(), "gains")
+    yield from no_paired_test(options, TWO_WAY)
     place = ["model", "init_regime", "group"]
     near_zero = trained.filter(pl.col("gain").is_not_null() & pl.col("gain_ratio").is_null())
     yield from reason_notes(trained, "reason", "number", place)

@@ -9,7 +9,16 @@ from results.magnitude_correlation import AGAINST, SIMILARITY, magnitude_correla
 from results.selection import select_trials
 from results.statistics.correlation import OUTLIER_RULE
 from results.tables.cohen_d import found_statistics
-from results.tables.parts import missing_lines, model_name, parts_note, varying, warning_notes
+from results.tables.parts import (
+    correction_header,
+    correction_name,
+    missing_lines,
+    model_name,
+    no_paired_test,
+    parts_note,
+    varying,
+    warning_notes,
+)
 from results.tables.table import Column, Table, TableOptions
 from search_spaces.catalogue.data_sets import SPEARMAN
 
@@ -22,20 +31,21 @@ def build(collected: Collected, options: TableOptions) -> Table:
         collected.expected,
         baseline=options.baseline,
         where=options.where,
+        correction=options.correction,
     )
     rows = found.with_columns(model_name())
     return Table(
         name="magnitude_correlation",
         title="Cohen's d of document norms against the gain, over data sets",
-        columns=_columns(rows),
+        columns=_columns(rows, options),
         rows=rows,
-        notes=(*_notes(rows, collected), *warning_notes(collected)),
+        notes=(*_notes(rows, collected, options), *warning_notes(collected)),
         block=("task", "training_data", "scale", "model", "init_regime", "measure", "scope"),
         holes=tuple(_holes(collected, options)),
     )
 
 
-def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
+def _columns(rows: pl.DataFrame, options: TableOptions) -> tuple[Column, ...]:
     of = tuple(Column(key=key, header=key.replace("_", " ")) for key in ("task", "training_data", "scale"))
     return (
         *varying(rows, of),
@@ -49,13 +59,13 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
         Column(key="value", header="value", kind="plain"),
         Column(key="low", upper="high", header="95 % interval", kind="interval"),
         Column(key="p", header="p", kind="p", decimals=3),
-        Column(key="adjusted_p", header="p (Holm)", kind="p", decimals=3),
+        Column(key="adjusted_p", header=f"p ({correction_header(options)})", kind="p", decimals=3),
         Column(key="left_out_low", upper="left_out_high", header="leave one out", kind="range"),
         Column(key="most_influential", header="most influential", detail=True),
     )
 
 
-def _notes(rows: pl.DataFrame, collected: Collected) -> Iterator[str]:
+def _notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> Iterator[str]:
     similarity, baseline = (rows[name][0] if rows.height else "" for name in ("similarity", "baseline"))
     yield (
         f"A point is a data set: Cohen's d of relevant against {AGAINST} documents under {similarity or SIMILARITY}, "
@@ -71,9 +81,11 @@ def _notes(rows: pl.DataFrame, collected: Collected) -> Iterator[str]:
     )
     yield f"Outliers are left out by {OUTLIER_RULE}."
     yield (
-        "Interval: BCa, 2,000 draws. p: permutations within groups, two-sided, for both scopes. Holm over all p of the "
-        "table. Leave one out: the smallest and the largest value with one data set less."
+        "Interval: BCa, 2,000 draws. p: permutations within groups, two-sided, for both scopes. "
+        f"{correction_name(options)} over all p of the table. Leave one out: the smallest and the largest value with "
+        "one data set less."
     )
+    yield from no_paired_test(options, "permutations of data sets")
     yield from parts_note(e for e in collected.record.evaluations if e.main_measure != SPEARMAN and e.groups)
     for reason in rows["reason"].drop_nulls().unique(maintain_order=True):
         yield f"Dash: {reason}."

@@ -11,13 +11,12 @@ from results.tables.gain_parts import (
     CELL_BLOCK,
     cell_columns,
     compared_cells,
-    correction_name,
     one_seed_note,
     reason_notes,
     trained_note,
     trial_holes,
 )
-from results.tables.parts import fairness_lines, model_name, warning_notes
+from results.tables.parts import correction_name, fairness_lines, model_name, no_paired_test, warning_notes
 from results.tables.table import Column, Table, TableOptions
 
 
@@ -79,5 +78,6 @@ def _notes(rows: pl.DataFrame, options: TableOptions) -> Iterator[str]:
         f"Friedman's test speaks of new data sets; its p is adjusted ({correction_name(options)}) over the groups. "
         f"After it all pairs of a group by {name}."
     )
+    yield from no_paired_test(options, "Friedman's test and pairs after it, and of the two-way model's leads")
     yield from reason_notes(rows, "reason", "test", ["model", "init_regime", "group"])
     yield from one_seed_note(rows["num_seeds"])

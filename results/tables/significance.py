@@ -16,14 +16,13 @@ from results.tables.gain_parts import (
     cell_columns,
     check_baseline,
     compared_cells,
-    correction_name,
     one_seed_note,
     reason_notes,
     target_note,
     trained_note,
     trial_holes,
 )
-from results.tables.parts import fairness_lines, model_name, parts_note, warning_notes
+from results.tables.parts import correction_name, fairness_lines, model_name, parts_note, warning_notes
 from results.tables.table import Column, Table, TableOptions
 
 _PAIRED = {

@@ -10,16 +10,16 @@ from results.estimates import with_marks
 from results.selection import select_trials
 from results.tables.gain_parts import (
     INTERVAL,
+    TWO_WAY,
     cell_columns,
     compared_cells,
-    correction_name,
     one_seed_note,
     reason_notes,
     target_note,
     trained_note,
     trial_holes,
 )
-from results.tables.parts import fairness_lines, model_name, warning_notes
+from results.tables.parts import correction_name, fairness_lines, model_name, no_paired_test, warning_notes
 from results.tables.table import Column, Table, TableOptions
 
 
@@ -72,6 +72,7 @@ def _notes(rows: pl.DataFrame, options: TableOptions) -> Iterator[str]:
         f"Can be told: p of the lead, {correction_name(options)}-adjusted over the {num_tests} leads, is at most 0.05. "
         "That holds although the data chose the two. 'No' means undecided, not equal."
     )
+    yield from no_paired_test(options, TWO_WAY)
     place = ["model", "init_regime", "group"]
     yield from reason_notes(
         rows.filter(pl.col("lead").is_not_null() & pl.col("lead_low").is_null()), "lead_reason", "interval", place
