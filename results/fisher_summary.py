@@ -27,13 +27,13 @@ _TYPES: dict[str, Any] = {
     **dict.fromkeys(["p", "adjusted_p", "clustered_p", "adjusted_clustered_p"], pl.Float64),
     **dict.fromkeys(["num_families", "fewest"], pl.Int64),
     **dict.fromkeys(["regret", "opponent_regret"], pl.Float64),
-    **dict.fromkeys(["reason", "trial_ids"], pl.String),
+    **dict.fromkeys(["reason", "trial_ids", "probe_ids"], pl.String),
 }
 _TAU_TYPES: dict[str, Any] = {
     "scope": pl.String,
     "n": pl.Int64,
     **dict.fromkeys(["tau", "low", "high", "p", "adjusted_p", "left_out_low", "left_out_high"], pl.Float64),
-    **dict.fromkeys(["most_influential", "reason", "trial_ids"], pl.String),
+    **dict.fromkeys(["most_influential", "reason", "trial_ids", "probe_ids"], pl.String),
 }
 
 
@@ -93,7 +93,7 @@ def _against(cells: pl.DataFrame) -> Iterator[dict[str, Any]]:
         "num_decided": decided.height,
         "num_hits": int(hits_N.sum()),
         "regret": _mean_regret(called, called["call"].to_list()),
-        "trial_ids": "; ".join(decided["trial_ids"]),
+        **_ids(known),
     }
     coin = against_coin(hits_N, clusters=families)
     lost = called.select((pl.col("gain").abs() / 2).mean()).item()
@@ -149,7 +149,7 @@ def _tau(cells: pl.DataFrame, scope: Scope) -> dict[str, Any]:
         "left_out_high": found.left_out_high,
         "most_influential": _influential(known, found),
         "reason": found.reason,
-        "trial_ids": "; ".join(known["trial_ids"]),
+        **_ids(known),
     }
 
 
@@ -159,3 +159,9 @@ def _influential(cells: pl.DataFrame, found: Correlation) -> str | None:
     row = cells.row(found.most_influential, named=True)
     seed = "" if row["seed"] is None else f"/s{row['seed']}"
     return f"{row['family']}/{row['init_regime']}{seed}"
+
+
+def _ids(cells: pl.DataFrame) -> dict[str, str]:
+    """The trials and probes behind the cells."""
+    trials, probes = ("; ".join(cells[name].drop_nulls()).split("; ") for name in ("trial_ids", "probe_id"))
+    return {"trial_ids": "; ".join(dict.fromkeys(trials)), "probe_ids": "; ".join(dict.fromkeys(probes))}

@@ -22,7 +22,7 @@ _TYPES: dict[str, Any] = {
     **dict.fromkeys(["similarity", "baseline", "coefficient", "scope", "outliers"], pl.String),
     **dict.fromkeys(["n", "num_left_out"], pl.Int64),
     **dict.fromkeys(["value", "low", "high", "p", "adjusted_p", "left_out_low", "left_out_high"], pl.Float64),
-    **dict.fromkeys(["most_influential", "data_sets", "reason"], pl.String),
+    **dict.fromkeys(["most_influential", "data_sets", "reason", "trial_ids", "baseline_trial_ids"], pl.String),
 }
 
 
@@ -52,7 +52,7 @@ def magnitude_correlations(
         statistics, data_set_scores, expected, similarity=similarity, baseline=baseline, where=where
     )
     rows = [
-        dict(zip(MODEL, key, strict=True)) | {"similarity": similarity, "baseline": baseline} | row
+        dict(zip(MODEL, key, strict=True)) | {"similarity": similarity, "baseline": baseline} | row | _trials(cell)
         for key, cell in points.group_by(MODEL, maintain_order=True)
         for row in _correlations(cell)
     ]
@@ -95,15 +95,23 @@ def _gains(data_set_scores: pl.DataFrame, trained: pl.DataFrame, similarity: str
     sides = (
         parts_averaged(found, means=["score"])
         .group_by([*cell, "similarity"], maintain_order=True)
-        .agg(score=mean_if_whole("score"), seeds=pl.col("seed").sort())
+        .agg(
+            score=mean_if_whole("score"),
+            seeds=pl.col("seed").sort(),
+            trials=pl.col("trial_id").unique().sort().str.join(" "),
+        )
     )
     first, second = (
-        sides.filter(pl.col("similarity") == name).drop("similarity").rename({"score": s, "seeds": f"{s}_seeds"})
+        sides.filter(pl.col("similarity") == name)
+        .drop("similarity")
+        .rename({"score": s, "seeds": f"{s}_seeds", "trials": f"{s}_trials"})
         for name, s in ((similarity, "first"), (baseline, "second"))
     )
     both = first.join(second, on=cell, how="left", nulls_equal=True, maintain_order="left")
     is_paired = pl.col("first_seeds") == pl.col("second_seeds")
-    return both.with_columns(gain=pl.when(is_paired).then(pl.col("first") - pl.col("second"))).select(*cell, "gain")
+    return both.with_columns(gain=pl.when(is_paired).then(pl.col("first") - pl.col("second"))).select(
+        *cell, "gain", trial_ids="first_trials", baseline_trial_ids="second_trials"
+    )
 
 
 def _correlations(cell: pl.DataFrame) -> Iterator[dict[str, Any]]:
@@ -134,3 +142,9 @@ def _correlations(cell: pl.DataFrame) -> Iterator[dict[str, Any]]:
 
 def _row(name: Coefficient, scope: Scope, outliers: Outliers) -> dict[str, Any]:
     return {"coefficient": name, "scope": scope, "outliers": outliers, "p": None}
+
+
+def _trials(cell: pl.DataFrame) -> dict[str, str]:
+    """The trials behind any of the points."""
+    names = ("trial_ids", "baseline_trial_ids")
+    return {n: " ".join(dict.fromkeys(" ".join(cell[n].drop_nulls()).split())) for n in names}

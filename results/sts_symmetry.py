@@ -15,7 +15,7 @@ from results.statistics.two_way import Layout, estimate_mean
 
 CELL = ["task", "family", "layers", "init_regime", "group", "kind", "similarity", "score_similarity"]
 _DATA = ["data_set", "data_hash", "split"]
-_NAMES = ("loss", "loss_low", "loss_high", "loss_p", "loss_adjusted_p", "loss_sources", "loss_reason", "trial_ids")
+_NAMES = ("loss", "loss_low", "loss_high", "loss_p", "loss_adjusted_p", "loss_sources", "loss_reason")
 _TYPES: dict[str, Any] = {
     name: pl.Float64 if name.startswith("loss") and name not in ("loss_sources", "loss_reason") else pl.String
     for name in _NAMES
@@ -87,17 +87,17 @@ def _difference(rows: pl.DataFrame) -> Floats | None:
 def _cell_rows(cell: pl.DataFrame, shares: _Shares) -> Iterable[dict[str, Any]]:
     """One for each data set that counts and, where there are several, one for their mean."""
     members: dict[tuple[str, str], list[Layout]] = {}
-    ids: dict[tuple[str, str], str] = {}
+    asked: set[tuple[str, str]] = set()
     named = cell.with_columns(whole=as_wholes(cell)["data_set"])
     wholes = named.group_by(["whole", "split"], maintain_order=True)
     for (whole, split), parts in wholes:
         key = (str(whole), str(split))
         layouts = _layouts(parts, shares)
-        ids[key] = "; ".join(dict.fromkeys(parts.sort("seed", "trial_id")["trial_id"]))
+        asked.add(key)
         if layouts:
             members[key] = layouts
-            yield {"data_set": key[0], "split": key[1], "trial_ids": ids[key], **_columns(layouts)}
-    if len(ids) > 1 and len(members) == len(ids):
+            yield {"data_set": key[0], "split": key[1], **_columns(layouts)}
+    if len(asked) > 1 and len(members) == len(asked):
         together = [
             Layout(values_SQ=of.values_SQ, weight=of.weight / len(members), seeds=of.seeds, queries=of.queries)
             for layouts in members.values()
@@ -105,8 +105,7 @@ def _cell_rows(cell: pl.DataFrame, shares: _Shares) -> Iterable[dict[str, Any]]:
         ]
         same_seeds = len({of.values_SQ.shape[0] for of in together}) == 1
         if same_seeds:
-            all_ids = "; ".join(dict.fromkeys("; ".join(ids.values()).split("; ")))
-            yield {"data_set": None, "split": None, "trial_ids": all_ids, **_columns(together)}
+            yield {"data_set": None, "split": None, **_columns(together)}
 
 
 def _layouts(parts: pl.DataFrame, shares: _Shares) -> list[Layout]:

@@ -14,7 +14,7 @@ from results.statistics.power import MIN_SEEDS
 from results.tables.cohen_d import found_statistics
 from results.tables.gain_parts import INTERVAL, TWO_WAY, compared_cells, reason_notes, trial_holes
 from results.tables.parts import correction_name, fairness_lines, model_name, no_paired_test, varying, warning_notes
-from results.tables.table import Column, Table, TableOptions
+from results.tables.table import Column, Origin, Table, TableOptions
 from search_spaces.evaluation_specs import IN_DOMAIN
 
 _ALL = "all models"
@@ -44,6 +44,8 @@ def build(collected: Collected, options: TableOptions) -> Table:
         ),
         block=("claim",),
         holes=trial_holes(collected, options),
+        formula="estimate = sum of coefficient * score over the claim's similarities, regimes and groups",
+        origin=Origin(data="groups"),
     )
 
 

@@ -10,7 +10,7 @@ from results.missing import MissingKind
 from results.selection import select_trials
 from results.statistics.effect_sizes import D_UNIT
 from results.tables.parts import missing_lines, model_name, parts_note, varying, warning_notes
-from results.tables.table import Column, Table, TableOptions
+from results.tables.table import Column, Origin, Table, TableOptions
 from search_spaces.catalogue.data_sets import SPEARMAN
 
 
@@ -27,6 +27,8 @@ def build(collected: Collected, options: TableOptions) -> Table:
         notes=(*_notes(rows, collected), *warning_notes(collected)),
         block=("task", "model", "init_regime", "data_set", "split"),
         holes=tuple(_holes(rows, collected, options)),
+        formula="d = (mean norm of relevant - mean norm of irrelevant documents) / pooled standard deviation",
+        origin=Origin(data="data set"),
     )
 
 

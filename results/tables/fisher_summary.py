@@ -11,7 +11,7 @@ from results.predictions import PREDICTORS
 from results.statistics.binary_outcomes import fewest_for_level
 from results.tables.fisher_check import check_holes, check_rows, shown_group
 from results.tables.parts import correction_header, correction_name, no_paired_test, varying, warning_notes
-from results.tables.table import Column, Table, TableOptions
+from results.tables.table import Column, Origin, Table, TableOptions
 
 _BLOCK = ("predictor", "training_data", "scale", "group")
 
@@ -28,6 +28,8 @@ def build(collected: Collected, options: TableOptions) -> Table:
         notes=(*_notes(rows, collected, options), *warning_notes(collected)),
         block=_BLOCK,
         holes=tuple(check_holes(check, collected, options)),
+        formula="hits = decided cells whose call won; regret = mean over called cells of max(0, other - called)",
+        origin=Origin(probes=("probe_ids",)),
     )
 
 
@@ -53,6 +55,8 @@ def build_tau(collected: Collected, options: TableOptions) -> Table:
         notes=(*_tau_notes(rows, collected, options), *warning_notes(collected)),
         block=_BLOCK,
         holes=tuple(check_holes(check, collected, options)),
+        formula="Kendall's tau-b over cells of (predicted difference, gain), qnorm - dnorm both",
+        origin=Origin(probes=("probe_ids",)),
     )
 
 

@@ -12,10 +12,12 @@ from results.gains import gains, start_similarity
 from results.selection import SelectionError, refuse_repeats, select_trials
 from results.statistics.estimate import LEVEL
 from results.tables.parts import correction_name, missing_lines, model_name, varying
-from results.tables.table import Column, TableOptions
+from results.tables.table import Column, Origin, TableOptions
 from search_spaces.problems import unknown_name
 
 INTERVAL = f"{LEVEL:.0%} interval"
+OWN, BOTH = Origin(), Origin(trials=("trial_ids", "baseline_trial_ids"))
+BEFORE = Origin(trials=("untrained_trial_ids",))
 TWO_WAY = "the two-way model of seeds and queries"
 
 

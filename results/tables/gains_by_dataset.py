@@ -8,8 +8,11 @@ from results.collect import Collected
 from results.scores import by_data_set
 from results.selection import select_trials
 from results.tables.gain_parts import (
+    BEFORE,
+    BOTH,
     CELL_BLOCK,
     INTERVAL,
+    OWN,
     TWO_WAY,
     cell_columns,
     gain_rows,
@@ -40,6 +43,8 @@ def build(collected: Collected, options: TableOptions) -> Table:
         block=CELL_BLOCK,
         rank="rank",
         holes=trial_holes(collected, options),
+        formula="gain = score - baseline's score on the data set; gain (%) = gain / baseline's score",
+        origin=BOTH,
     )
 
 
@@ -58,8 +63,10 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
         *cell_columns(rows, "data set"),
         Column(key="groups", header="groups", detail=True),
         Column(key="label", header="similarity"),
-        Column(key="score", header=measures[0] if measures.len() == 1 else "score", kind="score", ranked=True),
-        Column(key="gain", header="gain", kind="points"),
+        Column(
+            key="score", header=measures[0] if measures.len() == 1 else "score", kind="score", ranked=True, origin=OWN
+        ),
+        Column(key="gain", header="gain", kind="points", marks="mark"),
         Column(key="mark", header="sig."),
         Column(key="gain_low", upper="gain_high", header=INTERVAL, kind="points_interval"),
         Column(key="gain_ratio", header="gain (%)", kind="percent", decimals=1),
@@ -71,8 +78,8 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
             decimals=1,
             detail=True,
         ),
-        Column(key="untrained_score", header="untrained", kind="score"),
-        Column(key="num_seeds", header="seeds", kind="count"),
+        Column(key="untrained_score", header="untrained", kind="score", origin=BEFORE),
+        Column(key="num_seeds", header="seeds", kind="count", origin=OWN),
     )
 
 

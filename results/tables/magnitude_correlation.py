@@ -19,7 +19,7 @@ from results.tables.parts import (
     varying,
     warning_notes,
 )
-from results.tables.table import Column, Table, TableOptions
+from results.tables.table import Column, Origin, Table, TableOptions
 from search_spaces.catalogue.data_sets import SPEARMAN
 
 
@@ -42,6 +42,8 @@ def build(collected: Collected, options: TableOptions) -> Table:
         notes=(*_notes(rows, collected, options), *warning_notes(collected)),
         block=("task", "training_data", "scale", "model", "init_regime", "measure", "scope"),
         holes=tuple(_holes(collected, options)),
+        formula="Pearson or Spearman over data sets of (Cohen's d, gain)",
+        origin=Origin(trials=("trial_ids", "baseline_trial_ids"), data="listed"),
     )
 
 

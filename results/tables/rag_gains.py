@@ -18,7 +18,7 @@ from results.tables.parts import (
     varying,
     warning_notes,
 )
-from results.tables.table import Column, Table, TableOptions
+from results.tables.table import Column, Origin, Table, TableOptions
 
 _TESTS: Mapping[PairedTest, str] = {
     "t": "Student's t",
@@ -53,6 +53,8 @@ def build(collected: Collected, options: TableOptions) -> Table:
         ),
         block=("task", "model", "init_regime", "data_set", "split"),
         holes=tuple(missing_lines(collected, chosen, ("trial", "qa"))),
+        formula="gain = mean over questions and seeds of (EM or F1 - the baseline's)",
+        origin=Origin(data="data set"),
     )
 
 

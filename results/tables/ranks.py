@@ -17,7 +17,7 @@ from results.tables.gain_parts import (
     trial_holes,
 )
 from results.tables.parts import correction_name, fairness_lines, model_name, no_paired_test, warning_notes
-from results.tables.table import Column, Table, TableOptions
+from results.tables.table import Column, Origin, Table, TableOptions
 
 
 def build(collected: Collected, options: TableOptions) -> Table:
@@ -44,6 +44,8 @@ def build(collected: Collected, options: TableOptions) -> Table:
         ),
         block=CELL_BLOCK,
         holes=trial_holes(collected, options),
+        formula="mean rank = mean over data sets of the similarity's rank (1 is best, ties share)",
+        origin=Origin(trials=("compared_trial_ids",)),
     )
 
 

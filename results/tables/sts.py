@@ -19,8 +19,10 @@ from results.tables.parts import (
     varying,
     warning_notes,
 )
-from results.tables.table import Column, Table, TableOptions
+from results.tables.table import Column, Origin, Table, TableOptions
 from search_spaces.catalogue.data_sets import SPEARMAN
+
+_BEFORE = Origin(trials=("untrained_trial_ids",), data="data set")
 
 
 def build(collected: Collected, options: TableOptions) -> Table:
@@ -47,6 +49,8 @@ def build(collected: Collected, options: TableOptions) -> Table:
         block=("task", "model", "init_regime", "group", "shown_data_set"),
         rank="rank",
         holes=tuple(_holes(collected, options)),
+        formula="loss of symmetry = Spearman of s(a, b) - Spearman of s(b, a), both with the raters' scores",
+        origin=Origin(data="data set"),
     )
 
 
@@ -66,7 +70,7 @@ def _columns(rows: pl.DataFrame, options: TableOptions) -> tuple[Column, ...]:
         Column(key="loss", header="loss of symmetry", kind="points"),
         Column(key="loss_low", upper="loss_high", header="95 % interval", kind="points_interval"),
         Column(key="loss_adjusted_p", header=f"p ({correction_header(options)})", kind="p", decimals=3),
-        Column(key="untrained", header="untrained", kind="score"),
+        Column(key="untrained", header="untrained", kind="score", origin=_BEFORE),
         Column(key="num_seeds", header="seeds", kind="count"),
     )
 

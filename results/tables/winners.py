@@ -20,7 +20,7 @@ from results.tables.gain_parts import (
     trial_holes,
 )
 from results.tables.parts import correction_name, fairness_lines, model_name, no_paired_test, warning_notes
-from results.tables.table import Column, Table, TableOptions
+from results.tables.table import Column, Origin, Table, TableOptions
 
 
 def build(collected: Collected, options: TableOptions) -> Table:
@@ -43,6 +43,8 @@ def build(collected: Collected, options: TableOptions) -> Table:
         ),
         block=("task", "training_data", "model", "init_regime", "scale"),
         holes=trial_holes(collected, options),
+        formula="lead = score of the best similarity - score of the second",
+        origin=Origin(trials=("best_trial_ids", "second_trial_ids")),
     )
 
 
@@ -53,7 +55,7 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
         Column(key="best_score", header="score", kind="score"),
         Column(key="second", header="second"),
         Column(key="second_score", header="its score", kind="score"),
-        Column(key="lead", header="lead", kind="points"),
+        Column(key="lead", header="lead", kind="points", marks="mark"),
         Column(key="mark", header="sig."),
         Column(key="lead_low", upper="lead_high", header=INTERVAL, kind="points_interval"),
         Column(key="new_lead_low", upper="new_lead_high", header="new data sets", kind="points_interval", detail=True),
