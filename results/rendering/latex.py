@@ -24,7 +24,7 @@ _ENVIRONMENT = Environment(
     undefined=StrictUndefined,
 )
 
-# Numbers keep the sign they have, and what stands beside them (an underline, stars) stays close.
+# Numbers keep the sign they have, and what stands after them (an underline, stars) stays close.
 _BEGINNING = r"""% needs \usepackage{(((packages)))}
 ((* if cjk *))
 % and, in pdfLaTeX, \usepackage{CJKutf8}; in other engines define \cjktext{FONT}{TEXT} before this file
@@ -33,8 +33,7 @@ _BEGINNING = r"""% needs \usepackage{(((packages)))}
 """
 _SETTINGS = r"""\((( size )))
 \setlength{\tabcolsep}{4pt}
-\sisetup{group-digits=none,retain-explicit-plus,text-series-to-math,table-align-text-before=false,
-  table-align-text-after=false}
+\sisetup{group-digits=none,retain-explicit-plus,text-series-to-math,table-align-text-after=false}
 """
 _ROWS = r"""((* for row in rows *))
 ((* if row.begins_block *))
@@ -225,8 +224,8 @@ def _cell(cell: Cell, column: Column) -> str:
         stars = _superscript(cell.stars) if cell.stars else ""
         return {
             "best": rf"\bfseries {cell.text}{stars}",
-            # As a rule under the room of the number, which siunitx can then still read.
-            "second": rf"{{\rlap{{\underline{{\phantom{{{cell.text}}}}}}}}}{cell.text}{stars}",
+            # A rule as wide as the number, set back from its end: an underlined number siunitx could not read.
+            "second": rf"{cell.text}{{\llap{{\underline{{\phantom{{{cell.text}}}}}}}}}{stars}",
         }.get(cell.mark or "", f"{cell.text}{stars}")
     text = escape(cell.text) if is_text(column) else _number(cell.text)
     return {"best": rf"\textbf{{{text}}}", "second": rf"\underline{{{text}}}"}.get(cell.mark or "", text)

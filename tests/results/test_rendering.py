@@ -189,7 +189,7 @@ def test_best_and_second_are_marked_in_each_block(small):
     assert re.findall(r"(?<!\*)\*([\d.]+)\*(?!\*)", text) == ["54.00", "33.00"]
     fragment = export(table, "latex")["gains.tex"]
     assert re.findall(r"\\bfseries ([\d.]+)", fragment) == ["55.00", "36.00", "36.00"]
-    assert re.findall(r"\\underline\{\\phantom\{[\d.]+\}\}\}\}([\d.]+)", fragment) == ["54.00", "33.00"]
+    assert re.findall(r"[\d.]+\{\\llap\{\\underline\{\\phantom\{([\d.]+)\}\}\}\}", fragment) == ["54.00", "33.00"]
     assert fragment.count(r"\midrule") == 2
 
 
