@@ -34,6 +34,14 @@ BudgetOption = Annotated[
 ]
 WhereOption = Annotated[list[str] | None, typer.Option("--where", metavar="COLUMN=VALUE", help="Only these cells.")]
 BaselineOption = Annotated[str, typer.Option("--baseline", help="The similarity that gains are against.")]
+ReferenceOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reference",
+        metavar="FILE[,COLUMN=VALUE...]",
+        help="A CSV file of external numbers to stand beside ours (docs/tables.md); several times for several.",
+    ),
+]
 StorageOption = Annotated[str | None, typer.Option("--storage", help="The sweep folder, instead of the file's own.")]
 
 AddressOption = Annotated[
@@ -140,6 +148,7 @@ def tables(
     pool: Annotated[bool, typer.Option("--pool", help="Pool training data sets (table sts: scales too).")] = False,
     allow_missing: Annotated[bool, typer.Option("--allow-missing", help="Mark holes instead of refusing.")] = False,
     baseline: BaselineOption = "cosine",
+    reference: ReferenceOption = None,
     correction: Annotated[
         Literal["holm", "bh"], typer.Option(help="Of all p values of a table; bh: Benjamini-Hochberg.")
     ] = "holm",
@@ -150,6 +159,7 @@ def tables(
 ) -> None:
     """Print or export the tables of a sweep."""
     from orchestrator.show import TablesRequest, choices, open_sweep, write_tables
+    from results.references import load_references
     from results.tables.table import TableOptions
 
     store, record = open_sweep(sweep)
@@ -165,6 +175,7 @@ def tables(
             correction="holm" if correction == "holm" else "benjamini-hochberg",
             paired_test=paired_test,
             post_hoc=post_hoc,
+            references=load_references(reference or ()),
         ),
     )
     write_tables(store, record, request)

@@ -32,7 +32,7 @@ from results.schemas import SchemaError
 from results.selection import SelectionError
 from results.store import Store, open_existing_store
 from results.studies import planned_samples
-from results.tables import TABLES, applicable
+from results.tables import TABLES, WITH_REFERENCES, applicable
 from results.tables.table import Table, TableHasHolesError, TableOptions
 from search_spaces.problems import InputError, Problem, unknown_name
 
@@ -186,6 +186,9 @@ def write_tables(store: Store, record: SweepRecord, request: TablesRequest) -> N
     if request.output_format == "csv" and request.output is None and len(names) > 1:
         message = f"several tables are no one CSV file: name one ({', '.join(names)}), or a folder for them with -o"
         raise InputError([Problem(where="tables", key="--format csv", message=message)])
+    if request.options.references and not set(names) & set(WITH_REFERENCES):
+        message = f"no table that is asked for shows external numbers (these do: {', '.join(WITH_REFERENCES)})"
+        raise InputError([Problem(where="tables", key="--reference", message=message)])
     for warning in collected.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     faults: list[Problem] = []

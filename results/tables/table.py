@@ -6,6 +6,7 @@ from typing import Literal
 
 import polars as pl
 
+from results.references import Reference
 from results.statistics.corrections import Correction
 from results.statistics.paired_tests import PairedTest
 from results.statistics.ranks import PostHoc
@@ -109,6 +110,7 @@ class TableOptions:
         correction: of all p values of a table.
         paired_test: of the per query test for 'these seeds only'.
         post_hoc: of all pairs of similarities ranked over data sets.
+        references: external numbers that stand beside ours.
     """
 
     baseline: str = "cosine"
@@ -117,6 +119,7 @@ class TableOptions:
     correction: Correction = "holm"
     paired_test: PairedTest = "t"
     post_hoc: PostHoc = "holm"
+    references: tuple[Reference, ...] = ()
 
 
 class TableHasHolesError(ValueError):
