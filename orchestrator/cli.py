@@ -182,6 +182,35 @@ def tables(
 
 
 @app.command()
+def explain(
+    sweep: SweepArgument,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The table that the number stands in.")],
+    cell: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CELL...",
+            help="Its row and column: NAME=VALUE ... column=NAME, or the row's number and the column.",
+        ),
+    ],
+    where: WhereOption = None,
+    pool: Annotated[bool, typer.Option("--pool", help="As of tables.")] = False,
+    baseline: BaselineOption = "cosine",
+    reference: ReferenceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show what is behind a number of a table: trials, MLflow runs, commits, data revisions, seeds and queries."""
+    from orchestrator.explain_command import explain_cell
+    from orchestrator.show import choices, open_sweep
+    from results.references import load_references
+    from results.tables.table import TableOptions
+
+    store, record = open_sweep(sweep)
+    references = load_references(reference or ())
+    options = TableOptions(where=choices(tuple(where or ())), pool=pool, baseline=baseline, references=references)
+    print(explain_cell(store, record, table, cell, options, as_json=json), end="")
+
+
+@app.command()
 def plots(
     sweep: SweepArgument,
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write them to.")],

@@ -195,7 +195,9 @@ def write_tables(store: Store, record: SweepRecord, request: TablesRequest) -> N
     for name in names:
         try:
             files = export(
-                _build(name, collected, request.options), request.output_format, allow_missing=request.allow_missing
+                build_table(name, collected, request.options),
+                request.output_format,
+                allow_missing=request.allow_missing,
             )
         except (SelectionError, TableHasHolesError) as error:
             faults.append(Problem(where=store.uri, key=name, message=str(error)))
@@ -205,7 +207,13 @@ def write_tables(store: Store, record: SweepRecord, request: TablesRequest) -> N
         raise InputError(faults)
 
 
-def _build(name: str, collected: Collected, options: TableOptions) -> Table:
+def build_table(name: str, collected: Collected, options: TableOptions) -> Table:
+    """A table by its name.
+
+    Raises:
+        InputError: no such table, or one that says nothing of this sweep.
+        SelectionError: a choice that cannot be made.
+    """
     if name not in TABLES:
         raise InputError([Problem(where="tables", key="", message=unknown_name("table", name, list(TABLES)))])
     if not TABLES[name].applies(collected.record):

@@ -1,7 +1,7 @@
 """The identities that a row of a table is made from, as its origin declares them."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from results.tables.table import Origin
@@ -11,14 +11,19 @@ _BETWEEN = re.compile(r"[;\s]+")
 
 def trial_ids(origin: Origin, row: Mapping[str, Any]) -> tuple[str, ...]:
     """The trials, each once."""
-    return _ids(origin.trials, row)
+    return tuple(identity for _, identity in ids_by_column(origin.trials, row))
 
 
 def probe_ids(origin: Origin, row: Mapping[str, Any]) -> tuple[str, ...]:
     """The probes, each once."""
-    return _ids(origin.probes, row)
+    return tuple(identity for _, identity in ids_by_column(origin.probes, row))
 
 
-def _ids(columns: Sequence[str], row: Mapping[str, Any]) -> tuple[str, ...]:
-    found = (identity for column in columns for identity in _BETWEEN.split(row[column] or "") if identity)
-    return tuple(dict.fromkeys(found))
+def ids_by_column(columns: Sequence[str], row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(column, identity), each identity once, under the first column that has it."""
+    seen: set[str] = set()
+    for column in columns:
+        for identity in _BETWEEN.split(row.get(column) or ""):
+            if identity and identity not in seen:
+                seen.add(identity)
+                yield column, identity
