@@ -26,6 +26,7 @@ from results.layout import (
     trial_rows,
 )
 from results.locks import is_held
+from results.missing_files import missing_files
 from results.rendering import export, terminal
 from results.rows import read_rows
 from results.schemas import SchemaError
@@ -199,8 +200,12 @@ def write_tables(store: Store, record: SweepRecord, request: TablesRequest) -> N
                 request.output_format,
                 allow_missing=request.allow_missing,
             )
-        except (SelectionError, TableHasHolesError) as error:
+        except SelectionError as error:
             faults.append(Problem(where=store.uri, key=name, message=str(error)))
+            continue
+        except TableHasHolesError as error:
+            message = error.told(missing_files(collected))
+            faults.append(Problem(where=store.uri, key=name, message=message))
             continue
         _write(files, request.output)
     if faults:

@@ -86,6 +86,11 @@ def _holes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> I
     chosen = select_trials(collected.expected, options.where)
     kinds: tuple[MissingKind, ...] = ("trial",)
     yield from missing_lines(collected, chosen, kinds)
+    yield from norm_holes(rows, collected)
+
+
+def norm_holes(rows: pl.DataFrame, collected: Collected) -> Iterator[str]:
+    """Norms or judgements that are missing of the rows of `build`, but for those of whole missing trials."""
     waiting = {item.trial_id for item in collected.missing if item.kind == "trial"}
     for row in rows.filter(pl.col("reason") == NORMS_MISSING).iter_rows(named=True):
         if waiting.issuperset(row["trial_ids"].split("; ")):

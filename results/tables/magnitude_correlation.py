@@ -5,10 +5,11 @@ from collections.abc import Iterator
 import polars as pl
 
 from results.collect import Collected
+from results.magnitude import cohen_ds
 from results.magnitude_correlation import AGAINST, SIMILARITY, magnitude_correlations
 from results.selection import select_trials
 from results.statistics.correlation import OUTLIER_RULE
-from results.tables.cohen_d import found_statistics
+from results.tables.cohen_d import found_statistics, norm_holes
 from results.tables.parts import (
     correction_header,
     correction_name,
@@ -25,8 +26,9 @@ from search_spaces.catalogue.data_sets import SPEARMAN
 
 def build(collected: Collected, options: TableOptions) -> Table:
     """The correlations. Raises what `results.magnitude_correlation.magnitude_correlations` raises."""
+    statistics = found_statistics(collected)
     found = magnitude_correlations(
-        found_statistics(collected),
+        statistics,
         collected.data_set_scores,
         collected.expected,
         baseline=options.baseline,
@@ -41,7 +43,7 @@ def build(collected: Collected, options: TableOptions) -> Table:
         rows=rows,
         notes=(*_notes(rows, collected, options), *warning_notes(collected)),
         block=("task", "training_data", "scale", "model", "init_regime", "measure", "scope"),
-        holes=tuple(_holes(collected, options)),
+        holes=tuple(_holes(statistics, collected, options)),
         formula="Pearson or Spearman over data sets of (Cohen's d, gain)",
         origin=Origin(trials=("trial_ids", "baseline_trial_ids"), data="listed"),
     )
@@ -93,8 +95,11 @@ def _notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> I
         yield f"Dash: {reason}."
 
 
-def _holes(collected: Collected, options: TableOptions) -> Iterator[str]:
+def _holes(statistics: pl.DataFrame, collected: Collected, options: TableOptions) -> Iterator[str]:
     where = {**options.where}
     sides = (where.pop("similarity", SIMILARITY), options.baseline)
     chosen = select_trials(collected.expected, where).filter(pl.col("similarity").is_in(sides))
     yield from missing_lines(collected, chosen, ("trial", "evaluation"))
+    is_point = (pl.col("kind") == "train") & (pl.col("similarity") == sides[0]) & (pl.col("irrelevant") == AGAINST)
+    norms = cohen_ds(statistics, collected.expected, where=where).filter(is_point)
+    yield from dict.fromkeys(norm_holes(norms.with_columns(model_name(), label="similarity"), collected))

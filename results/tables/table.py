@@ -126,9 +126,14 @@ class TableHasHolesError(ValueError):
     """A table with holes was to be shown as if it were whole. Lists every hole."""
 
     def __init__(self, table: Table) -> None:
+        self.table = table
         self.holes = table.holes
-        listed = "\n".join(f"  {hole}" for hole in table.holes)
-        super().__init__(
-            f"table '{table.name}' is not whole, {len(table.holes)} missing:\n{listed}\n"
+        super().__init__(self.told({}))
+
+    def told(self, files: Mapping[str, str]) -> str:
+        """The message, with the file that each hole should be, as far as `files` has it by the hole's line."""
+        listed = "\n".join(f"  {hole}{f' ({files[hole]})' if hole in files else ''}" for hole in self.holes)
+        return (
+            f"table '{self.table.name}' is not whole, {len(self.holes)} missing:\n{listed}\n"
             "run the sweep again, or show it with dashes (--allow-missing)"
         )
