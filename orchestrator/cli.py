@@ -42,6 +42,15 @@ ReferenceOption = Annotated[
         help="A CSV file of external numbers to stand beside ours (docs/tables.md); several times for several.",
     ),
 ]
+CorrectionOption = Annotated[
+    Literal["holm", "bh"], typer.Option("--correction", help="Of all p values of a table; bh: Benjamini-Hochberg.")
+]
+PairedTestOption = Annotated[
+    Literal["t", "permutation", "wilcoxon"], typer.Option("--paired-test", help="Per query test for these seeds only.")
+]
+PostHocOption = Annotated[
+    Literal["holm", "nemenyi"], typer.Option("--post-hoc", help="Of pairs ranked over data sets.")
+]
 StorageOption = Annotated[str | None, typer.Option("--storage", help="The sweep folder, instead of the file's own.")]
 
 AddressOption = Annotated[
@@ -149,18 +158,12 @@ def tables(
     allow_missing: Annotated[bool, typer.Option("--allow-missing", help="Mark holes instead of refusing.")] = False,
     baseline: BaselineOption = "cosine",
     reference: ReferenceOption = None,
-    correction: Annotated[
-        Literal["holm", "bh"], typer.Option(help="Of all p values of a table; bh: Benjamini-Hochberg.")
-    ] = "holm",
-    paired_test: Annotated[
-        Literal["t", "permutation", "wilcoxon"], typer.Option(help="Per query test for these seeds only.")
-    ] = "t",
-    post_hoc: Annotated[Literal["holm", "nemenyi"], typer.Option(help="Of pairs ranked over data sets.")] = "holm",
+    correction: CorrectionOption = "holm",
+    paired_test: PairedTestOption = "t",
+    post_hoc: PostHocOption = "holm",
 ) -> None:
     """Print or export the tables of a sweep."""
-    from orchestrator.show import TablesRequest, choices, open_sweep, write_tables
-    from results.references import load_references
-    from results.tables.table import TableOptions
+    from orchestrator.show import TablesRequest, open_sweep, table_options, write_tables
 
     store, record = open_sweep(sweep)
     request = TablesRequest(
@@ -168,14 +171,14 @@ def tables(
         output_format=output_format,
         output=output,
         allow_missing=allow_missing,
-        options=TableOptions(
-            where=choices(tuple(where or ())),
+        options=table_options(
+            where,
             pool=pool,
             baseline=baseline,
-            correction="holm" if correction == "holm" else "benjamini-hochberg",
+            reference=reference,
+            correction=correction,
             paired_test=paired_test,
             post_hoc=post_hoc,
-            references=load_references(reference or ()),
         ),
     )
     write_tables(store, record, request)
@@ -196,17 +199,25 @@ def explain(
     pool: Annotated[bool, typer.Option("--pool", help="As of tables.")] = False,
     baseline: BaselineOption = "cosine",
     reference: ReferenceOption = None,
+    correction: CorrectionOption = "holm",
+    paired_test: PairedTestOption = "t",
+    post_hoc: PostHocOption = "holm",
     json: JsonOption = False,
 ) -> None:
     """Show what is behind a number of a table: trials, MLflow runs, commits, data revisions, seeds and queries."""
     from orchestrator.explain_command import explain_cell
-    from orchestrator.show import choices, open_sweep
-    from results.references import load_references
-    from results.tables.table import TableOptions
+    from orchestrator.show import open_sweep, table_options
 
     store, record = open_sweep(sweep)
-    references = load_references(reference or ())
-    options = TableOptions(where=choices(tuple(where or ())), pool=pool, baseline=baseline, references=references)
+    options = table_options(
+        where,
+        pool=pool,
+        baseline=baseline,
+        reference=reference,
+        correction=correction,
+        paired_test=paired_test,
+        post_hoc=post_hoc,
+    )
     print(explain_cell(store, record, table, cell, options, as_json=json), end="")
 
 

@@ -2,10 +2,10 @@
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.table import Table as RichTable
@@ -27,10 +27,13 @@ from results.layout import (
 )
 from results.locks import is_held
 from results.missing_files import missing_files
+from results.references import load_references
 from results.rendering import export, terminal
 from results.rows import read_rows
 from results.schemas import SchemaError
 from results.selection import SelectionError
+from results.statistics.paired_tests import PairedTest
+from results.statistics.ranks import PostHoc
 from results.store import Store, open_existing_store
 from results.studies import planned_samples
 from results.tables import TABLES, WITH_REFERENCES, applicable
@@ -226,6 +229,28 @@ def build_table(name: str, collected: Collected, options: TableOptions) -> Table
         message = f"table '{name}' says nothing of this sweep, which evaluates or probes nothing for it (show {shown})"
         raise InputError([Problem(where="tables", key="", message=message)])
     return TABLES[name].build(collected, options)
+
+
+def table_options(
+    where: Sequence[str] | None,
+    *,
+    pool: bool,
+    baseline: str,
+    reference: Sequence[str] | None,
+    correction: Literal["holm", "bh"],
+    paired_test: PairedTest,
+    post_hoc: PostHoc,
+) -> TableOptions:
+    """What the options of commands ask of tables. Raises InputError where a choice or a file of references is none."""
+    return TableOptions(
+        where=choices(tuple(where or ())),
+        pool=pool,
+        baseline=baseline,
+        correction="holm" if correction == "holm" else "benjamini-hochberg",
+        paired_test=paired_test,
+        post_hoc=post_hoc,
+        references=load_references(reference or ()),
+    )
 
 
 def choices(where: tuple[str, ...]) -> dict[str, str]:

@@ -133,7 +133,10 @@ def test_before_a_run_no_framework_is_loaded(workplace, arguments):
 DRAWN = [["plots", "sweep", "gains", "-o", "plots", "--format", "svg"], ["report", "sweep", "-o", "report.html"]]
 
 
-@pytest.mark.parametrize("arguments", [["status", "sweep"], ["tables", "sweep", "--allow-missing"], *DRAWN])
+EXPLAINED = ["explain", "sweep", "gains", "similarity=qnorm", "score"]
+
+
+@pytest.mark.parametrize("arguments", [["status", "sweep"], ["tables", "sweep", "--allow-missing"], EXPLAINED, *DRAWN])
 def test_over_a_sweep_folder_no_framework_is_loaded(workplace, arguments):
     code, loaded, output = densesweep(workplace, *arguments)
     assert (code, loaded) == (0, ""), output
