@@ -22,6 +22,7 @@ from builders import (
 )
 from polars.testing import assert_frame_equal
 from rich.console import Console
+from texlive import ENGINES, finds, needs_latex
 
 from results.collect import collect
 from results.rendering import FORMATS, export, latex, markdown, terminal
@@ -31,21 +32,6 @@ from results.tables import TABLES, TableOptions
 from results.tables.table import Column, Table, TableHasHolesError
 
 GOLDEN = Path(__file__).parent / "golden"
-
-
-def has_package(name):
-    """Whether LaTeX finds a package."""
-    found = shutil.which("kpsewhich") and subprocess.run(["kpsewhich", f"{name}.sty"], capture_output=True, text=True)
-    return bool(found and found.stdout.strip())
-
-
-def has_font(name):
-    """Whether LaTeX finds the metrics of a font."""
-    found = shutil.which("kpsewhich") and subprocess.run(["kpsewhich", f"{name}.tfm"], capture_output=True, text=True)
-    return bool(found and found.stdout.strip())
-
-
-ENGINES = [engine for engine in ("pdflatex", "lualatex", "xelatex") if shutil.which(engine)]
 GOLDEN_TABLES = ["gains", "winners", "significance", "seeds", "claims", "sts", "rag", "fisher_check", "missing"]
 GOLDEN_TABLES += ["rag_gains", "train_score_matrix", "learned_gamma", "cohen_d", "magnitude_correlation"]
 GOLDEN_TABLES += ["fisher_summary", "fisher_tau", "fisher_published"]
@@ -262,11 +248,6 @@ def compiled(folder, text, engine=None):
     return done.stdout
 
 
-needs_latex = pytest.mark.skipif(
-    not (ENGINES and has_package("siunitx")), reason="no LaTeX with siunitx is installed (Debian: texlive-science)"
-)
-
-
 @needs_latex
 @pytest.mark.parametrize("name", SEEDED)
 def test_latex_of_three_seeds_compiles(seeded, tmp_path, name):
@@ -386,7 +367,7 @@ def test_letters_beyond_ascii_compile(tmp_path, engine):
 
 @needs_latex
 @pytest.mark.skipif(
-    "pdflatex" not in ENGINES or not has_package("CJKutf8") or not has_font("gbsnu4e"),
+    "pdflatex" not in ENGINES or not finds("CJKutf8.sty") or not finds("gbsnu4e.tfm"),
     reason="no CJK package with a font is installed (Debian: latex-cjk-chinese-arphic-gbsn00lp)",
 )
 @pytest.mark.skipif(shutil.which("pdftotext") is None, reason="pdftotext (poppler-utils) is not installed")
