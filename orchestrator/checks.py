@@ -51,17 +51,14 @@ def _available_gpus() -> int:
 
 
 def measure_problems(sweep: SweepFile, where: str) -> Iterator[Problem]:
-    """Measures of the file's own data sets that cannot be computed."""
+    """Measures of the file's own data sets that cannot be computed, or that stand there twice."""
     for index, entry in enumerate(sweep.data_sets):
         if entry.is_scored:
             continue  # their one measure is no expression
-        from trainers.evaluation.measures import parse  # here: most files declare no data set, and need no ir_measures
+        from trainers.evaluation.measures import faults  # here: most files declare no data set, and need no ir_measures
 
-        for place, name in enumerate(entry.measures):
-            try:
-                parse(name, entry.relevance_threshold)
-            except ValueError as error:
-                yield Problem(where=where, key=f"data_sets[{index}].measures[{place}]", message=str(error))
+        for place, fault in faults(entry.measures, entry.relevance_threshold):
+            yield Problem(where=where, key=f"data_sets[{index}].measures[{place}]", message=fault)
 
 
 def encoder_problems(encoder: EncoderSpec, limits: Limits, *, where: str, key: str) -> Iterator[Problem]:

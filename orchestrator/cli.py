@@ -23,6 +23,12 @@ _PLAIN_WIDTH = 160
 
 SweepFileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file (YAML).")]
 SweepArgument = Annotated[str, typer.Argument(metavar="SWEEP", help="A sweep folder, or the sweep file that made it.")]
+SourceArguments = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SOURCE...", help="Sweep folders or files, collected folders, mlflow:EXPERIMENT@URI; read as one."
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
 OnlyOption = Annotated[
     str | None,
@@ -146,11 +152,24 @@ def status(sweep: SweepArgument) -> None:
 
 
 @app.command()
+def collect(
+    sources: SourceArguments,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write to.")],
+    json: JsonOption = False,
+) -> None:
+    """Join sources into one folder of Parquet files, which tables, plots and report read like a sweep."""
+    from orchestrator.collect_command import collect_sources
+    from orchestrator.open_sources import open_sources
+
+    collect_sources(open_sources(sources), output, as_json=json, console=_console())
+
+
+@app.command()
 def tables(
-    sweep: SweepArgument,
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[TABLE]...", help="Tables to show (default: all).")
-    ] = None,
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="SOURCE... [TABLE]...", help="Sources as of collect, and tables (default: all)."),
+    ],
     output_format: Annotated[Literal["md", "csv", "latex", "json"], typer.Option("--format")] = "md",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="A folder for one file per table.")] = None,
     where: WhereOption = None,
@@ -162,12 +181,14 @@ def tables(
     paired_test: PairedTestOption = "t",
     post_hoc: PostHocOption = "holm",
 ) -> None:
-    """Print or export the tables of a sweep."""
-    from orchestrator.show import TablesRequest, open_sweep, table_options, write_tables
+    """Print or export the tables of one or several sources."""
+    from orchestrator.open_sources import open_sources, split_names
+    from orchestrator.show import TablesRequest, table_options, write_tables
+    from results.tables import TABLES
 
-    store, record = open_sweep(sweep)
+    opened, names = split_names(sources, list(TABLES), "table")
     request = TablesRequest(
-        names=tuple(names or ()),
+        names=names,
         output_format=output_format,
         output=output,
         allow_missing=allow_missing,
@@ -181,12 +202,12 @@ def tables(
             post_hoc=post_hoc,
         ),
     )
-    write_tables(store, record, request)
+    write_tables(open_sources(opened), request)
 
 
 @app.command()
 def explain(
-    sweep: SweepArgument,
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A source, as of collect.")],
     table: Annotated[str, typer.Argument(metavar="TABLE", help="The table that the number stands in.")],
     cell: Annotated[
         list[str],
@@ -206,9 +227,9 @@ def explain(
 ) -> None:
     """Show what is behind a number of a table: trials, MLflow runs, commits, data revisions, seeds and queries."""
     from orchestrator.explain_command import explain_cell
-    from orchestrator.show import open_sweep, table_options
+    from orchestrator.open_sources import open_sources
+    from orchestrator.show import table_options
 
-    store, record = open_sweep(sweep)
     options = table_options(
         where,
         pool=pool,
@@ -218,46 +239,50 @@ def explain(
         paired_test=paired_test,
         post_hoc=post_hoc,
     )
-    print(explain_cell(store, record, table, cell, options, as_json=json), end="")
+    print(explain_cell(open_sources([source]), table, cell, options, as_json=json), end="")
 
 
 @app.command()
 def plots(
-    sweep: SweepArgument,
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="SOURCE... [PLOT]...", help="Sources as of collect, and plots (default: all)."),
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write them to.")],
-    names: Annotated[list[str] | None, typer.Argument(metavar="[PLOT]...", help="Plots (default: all).")] = None,
     output_format: Annotated[Literal["all", "pdf", "svg", "png"], typer.Option("--format")] = "all",
     where: WhereOption = None,
     pool: Annotated[bool, typer.Option("--pool", help="Pool training data sets.")] = False,
     baseline: BaselineOption = "cosine",
 ) -> None:
-    """Draw the plots of a sweep as files for print and screen; those of which there is nothing say why."""
-    from orchestrator.show import choices, open_sweep
+    """Draw plots as files for print and screen; those of which there is nothing say why."""
+    from orchestrator.open_sources import open_sources, split_names
+    from orchestrator.show import choices
     from orchestrator.show_drawings import PlotsRequest, write_plots
+    from results.plots import PLOTS
     from results.tables.table import TableOptions
 
-    store, record = open_sweep(sweep)
+    opened, names = split_names(sources, list(PLOTS), "plot")
     options = TableOptions(where=choices(tuple(where or ())), pool=pool, baseline=baseline)
-    request = PlotsRequest(names=tuple(names or ()), output_format=output_format, output=output, options=options)
-    write_plots(store, record, request, _console())
+    request = PlotsRequest(names=names, output_format=output_format, output=output, options=options)
+    write_plots(open_sources(opened), request, _console())
 
 
 @app.command()
 def report(
-    sweep: SweepArgument,
+    sources: SourceArguments,
     output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")],
     where: WhereOption = None,
     pool: Annotated[bool, typer.Option("--pool", help="Pool training data sets.")] = False,
     baseline: BaselineOption = "cosine",
 ) -> None:
     """Write one HTML page with all tables, plots, what is missing and provenance; it needs no network."""
-    from orchestrator.show import choices, open_sweep
+    from orchestrator.open_sources import open_sources
+    from orchestrator.show import choices
     from orchestrator.show_drawings import write_report
     from results.tables.table import TableOptions
 
-    store, record = open_sweep(sweep)
     options = TableOptions(where=choices(tuple(where or ())), pool=pool, baseline=baseline)
-    write_report(store, record, output, options, _console())
+    write_report(open_sources(sources), output, options, _console())
 
 
 @app.command()
@@ -298,13 +323,16 @@ def doctor(
     sweep: SweepArgument,
     repair: Annotated[bool, typer.Option("--repair", help="Delete or reset what is faulty.")] = False,
     hashes: Annotated[bool, typer.Option("--hashes/--no-hashes", help="Hash each checkpoint whole.")] = True,
+    drop_continuations: Annotated[
+        bool, typer.Option("--drop-continuations", help="What more steps would go on from is left over, too.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
     """Check a sweep folder and repair it; exit code 0: sound, 1: faults are left."""
     from orchestrator.doctor_command import DoctorRequest, run_doctor
     from orchestrator.show import open_sweep
 
-    request = DoctorRequest(repair=repair, hashes=hashes, as_json=json)
+    request = DoctorRequest(repair=repair, hashes=hashes, as_json=json, drop_continuations=drop_continuations)
     raise typer.Exit(run_doctor(*open_sweep(sweep), request, _console()))
 
 

@@ -1,5 +1,6 @@
 """The Ray cluster that a sweep runs on: one of its own on this machine, or one that runs already."""
 
+import gc
 import re
 import threading
 import time
@@ -60,7 +61,24 @@ def connected(cluster: Cluster, *, on_head_lost: Callable[[str], None]) -> Itera
         yield
     finally:
         watch.end()
+        _leave()
+
+
+def _leave() -> None:
+    """Shut Ray down, while no thread can free a reference to one of Ray's objects.
+
+    A reference that is freed when Ray's core is gone already, and its Python side does not know yet, ends the process
+    at once, with exit code 1 and nothing that comes after. Tune leaves references in cycles, which are freed by
+    whichever thread allocates next; the mirror to MLflow is at work just then.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        gc.collect()
         ray.shutdown()
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _join(address: str) -> None:

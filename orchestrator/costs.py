@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.continuations import steps_made
 from orchestrator.plan import Plan
 from orchestrator.pool_costs import building, num_searched_at_most
 from orchestrator.speeds import FORWARD, TRAINING, Speed, Speeds, speeds
@@ -64,6 +65,7 @@ class _Training:
     times: int
     evaluations: tuple[EvaluationSpec, ...]
     is_trained: bool  # evaluated only, or an untrained checkpoint
+    steps_made: int = 0  # by trainings that it goes on from
 
 
 class _Sum:
@@ -108,10 +110,11 @@ class _Sum:
     def _add_training(self, training: _Training, size: ModelSize | None) -> None:
         spec, settings = training.spec, training.spec.training
         assert settings is not None, "what is trained has settings"
-        num_pairs = settings.steps * settings.global_batch
+        steps = settings.steps - training.steps_made
+        num_pairs = steps * settings.global_batch
         tokens = num_pairs * _pair_tokens(spec.encoder, spec, hard_negatives=settings.hard_negatives)
         self.at_most |= bool(spec.training_data and spec.training_data.content_hash is None)
-        self.steps += training.times * settings.steps
+        self.steps += training.times * steps
         self.training_tokens += round(training.times * tokens)
         devices = training.times * spec.execution.num_devices
         if measured := self.found.of_shape(spec):
@@ -159,7 +162,7 @@ class _Sum:
 
 def costs(plan: Plan, store: Store | None) -> Costs:
     """What is left of a plan, or of the part of it that was asked for, costs."""
-    trainings, probes = list(_trainings(plan)), list(_probes(plan))
+    trainings, probes = list(_trainings(plan, store)), list(_probes(plan))
     encoders = {t.spec.encoder for t in trainings} | {p.encoder for p in probes} | {t.spec.encoder for t in plan.trials}
     sizes = _sizes(encoder.weights for encoder in encoders)
     resources = plan.sweep.resources
@@ -184,14 +187,16 @@ def costs(plan: Plan, store: Store | None) -> Costs:
     )
 
 
-def _trainings(plan: Plan) -> Iterator[_Training]:
+def _trainings(plan: Plan, store: Store | None) -> Iterator[_Training]:
     evaluations = tuple(e.spec for e in plan.evaluations)
+    made = steps_made({t.trial_id: t.spec for t in plan.trials_left if t.state != "to evaluate"}, store)
     for trial in plan.trials_left:
         yield _Training(
             spec=trial.spec,
             times=1,
             evaluations=trial.evaluations_left,
             is_trained=trial.state == "to evaluate",
+            steps_made=made.get(trial.trial_id, 0),
         )
     for spec in filter(plan.only.takes, plan.unidentified.trials):
         yield _Training(spec=spec, times=1, evaluations=evaluations, is_trained=False)

@@ -3,11 +3,12 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from search_spaces.catalogue.data_sets import DataSet
+from search_spaces.catalogue.data_sets import LUCENE, DataSet
 from search_spaces.problems import InputError
 from trainers import data_sets
 from trainers.data_sets.availability import availability
-from trainers.data_sets.collection import asked_queries
+from trainers.data_sets.collection import Collection, asked_queries
+from trainers.data_sets.hub_files import is_hub
 
 if TYPE_CHECKING:
     from trainers.evaluation.published_figures import ComparedFigure
@@ -21,7 +22,7 @@ class Checked:
 
     `wrong` has faults: repeated ids, judgements of what is not there, lines that cannot be read, other counts than the
     entry has. `odd` has none, but what its user may not expect: empty documents, queries that nothing answers, another
-    figure of BM25 than is published. `figures` are those that agree.
+    figure of BM25 than is published. `figures` are those that agree, or why there is none to hold it against.
     """
 
     name: str
@@ -42,7 +43,8 @@ def not_here(entry: DataSet) -> Checked | None:
     found = availability(entry)
     if found.state != "missing":
         return None
-    return Checked(name=entry.name, verdict="missing", faults=tuple(f"lacking {what}" for what in found.lacking))
+    faults = tuple(f"lacking {what}" if is_hub(entry) else what for what in found.lacking)
+    return Checked(name=entry.name, verdict="missing", faults=faults)
 
 
 def checked(entry: DataSet, *, with_figures: bool = False) -> Checked:
@@ -59,8 +61,10 @@ def checked(entry: DataSet, *, with_figures: bool = False) -> Checked:
         f"{split}: {asked_queries(collection, split).num_rows:,} queries, {qrels.num_rows:,} judgements"
         for split, qrels in collection.qrels.items()
     )
-    faults = () if has_test_split else (f"there is no split '{entry.test_split}'",)
-    compared = _compared(entry) if with_figures and not faults else []
+    faults = _split_faults(entry, collection) if has_test_split else (f"there is no split '{entry.test_split}'",)
+    asked = with_figures and not faults
+    why_not = _why_no_figure(entry) if asked else None
+    compared = _compared(entry) if asked and not why_not else []
     oddities = (*report.warnings(), *(str(figure) for figure in compared if not figure.agrees))
     return Checked(
         name=entry.name,
@@ -69,8 +73,26 @@ def checked(entry: DataSet, *, with_figures: bool = False) -> Checked:
         splits=splits,
         faults=faults,
         oddities=oddities,
-        figures=tuple(str(figure) for figure in compared if figure.agrees),
+        figures=(why_not,) if why_not else tuple(str(figure) for figure in compared if figure.agrees),
     )
+
+
+def _split_faults(entry: DataSet, collection: Collection) -> tuple[str, ...]:
+    """Of a test split that is there: that it asks nothing."""
+    if entry.test_split not in collection.qrels or asked_queries(collection, entry.test_split).num_rows:
+        return ()
+    return (f"split '{entry.test_split}' has neither a judgement nor a question with an answer",)
+
+
+def _why_no_figure(entry: DataSet) -> str | None:
+    """Why BM25 is held against nothing, in one line; None where a figure of it is there."""
+    if any(figure.method == LUCENE for figure in entry.reference):
+        return None
+    if not entry.reference:
+        why = entry.why_unknown("reference") or "its entry has none: add one of BM25 under `reference`"
+        return f"no figure was made again: {why}"
+    methods = "; ".join(dict.fromkeys(str(figure.method) for figure in entry.reference))
+    return f"no figure was made again: its entry has none of {LUCENE}, only of {methods}"
 
 
 def _compared(entry: DataSet) -> "list[ComparedFigure]":

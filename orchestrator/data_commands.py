@@ -18,6 +18,7 @@ from search_spaces.load import load_sweep
 from search_spaces.problems import InputError, Problem, unknown_name
 from trainers import data_sets
 from trainers.data_sets.availability import Availability, availability
+from trainers.data_sets.hub_files import is_hub
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -34,11 +35,17 @@ def list_data(arguments: Sequence[str], *, as_json: bool, console: Console) -> N
         for row in rows
     ]
     _print_table(shown, ("name", "groups", "state", "here", "about", "documents", "queries", "licence"), console)
-    missing = [entry for entry, row in zip(entries, rows, strict=True) if row["state"] == "missing"]
+    absent = [entry for entry, row in zip(entries, rows, strict=True) if row["state"] == "missing"]
+    for entry in absent:
+        if not is_hub(entry):
+            lacking = "; ".join(availability(entry).lacking)
+            console.print(f"{entry.name}: {lacking}", markup=False, highlight=False, soft_wrap=True)
+    missing = [entry for entry in absent if is_hub(entry)]
     if missing:
         # A corpus that several sets share is there once.
         known = {(entry.corpus_source or entry.source, entry.config): entry.size_bytes or 0 for entry in missing}
-        told = f"{len(missing)} are missing, about {size(sum(known.values()))} of those whose size is known"
+        of_known = f"about {size(sum(known.values()))} of those whose size is known"
+        told = f"{len(missing)} {'is' if len(missing) == 1 else 'are'} missing, {of_known}"
         console.print(f"{told}: `densesweep data fetch NAME` fetches one.", highlight=False, soft_wrap=True)
 
 
@@ -125,12 +132,25 @@ def _entries_of(argument: str) -> Iterable[DataSet]:
     if names := PARTS.get(argument) or groups.get(argument):
         return [DATA_SETS[name] for name in names]
     if argument.startswith("path:"):
-        folder = Path(argument.removeprefix("path:")).expanduser().resolve()
-        return [DataSet(name=folder.name.lower(), source=f"path:{folder}")]
+        return [_folder_entry(argument)]
     if Path(argument).suffix in (".yaml", ".yml"):
         return dict.fromkeys(data.entry for data in named_data(load_sweep(Path(argument))))
+    if Path(argument).is_dir():
+        raise InputError([Problem(where="data", key="", message=f"'{argument}' is a folder: write path:{argument}")])
     known = unknown_name("data set, a default group or a sweep file", argument, [*DATA_SETS, *PARTS, *groups])
     raise InputError([Problem(where="data", key="", message=known)])
+
+
+def _folder_entry(argument: str) -> DataSet:
+    try:
+        folder = Path(argument.removeprefix("path:")).expanduser().resolve()
+        folder.exists()
+    except (OSError, ValueError, RuntimeError) as error:  # too long, with a NUL byte, ~ of nobody
+        message = f"cannot be a path ({getattr(error, 'strerror', None) or error})"
+        raise InputError([Problem(where="data", key=argument[:80], message=message)]) from error
+    if argument == "path:" or not folder.name:
+        raise InputError([Problem(where="data", key=argument, message="names no folder (write path:FOLDER)")])
+    return DataSet(name=folder.name.lower(), source=f"path:{folder}")
 
 
 def _listed(entry: DataSet, found: Availability) -> dict[str, Any]:
@@ -154,7 +174,7 @@ def _described(entry: DataSet) -> dict[str, str]:
     values = {
         key: value
         for key, value in entry
-        if value not in (None, (), "none") and key not in ("name", "counts", "reference")
+        if value not in (None, (), "none") and key not in ("name", "counts", "reference", "unknown")
     }
     values["size_bytes"] = size(entry.size_bytes) if entry.size_bytes else None
     said = {
@@ -165,7 +185,11 @@ def _described(entry: DataSet) -> dict[str, str]:
         for split in entry.counts.splits:
             said[f"split {split.name}"] = ", ".join(_counted(split.model_dump(exclude={"name"})))
     for figure in entry.reference:
-        said[f"{figure.origin} {figure.measure} on {figure.split}"] = f"{figure.value:g}, {figure.system}"
+        said[f"{figure.origin} {figure.measure} on {figure.split}"] = (
+            f"{figure.value:g}, {figure.method}; {figure.source}"
+        )
+    for unknown in entry.unknown:
+        said[unknown.what] = f"not known: {unknown.why}"
     return {key: str(value) for key, value in said.items() if value is not None}
 
 

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from orchestrator.continuations import end_findings
 from orchestrator.doctor_rows import record_findings, row_findings
+from orchestrator.doctor_runs import run_findings
 from orchestrator.doctor_trials import (
     checkpoint_findings,
     history_findings,
@@ -21,7 +23,9 @@ from results.store import Store
 Row = Mapping[str, Any]
 
 
-def examine(store: Store, record: SweepRecord, *, lock: LockState, hashes: bool) -> Iterator[Finding]:
+def examine(
+    store: Store, record: SweepRecord, *, lock: LockState, hashes: bool, drop_continuations: bool = False
+) -> Iterator[Finding]:
     """Everything that there is to say of the folder. Nothing is changed.
 
     While the sweep runs (`lock` is held), only what a run never has for a moment is looked at.
@@ -31,6 +35,7 @@ def examine(store: Store, record: SweepRecord, *, lock: LockState, hashes: bool)
         record: its record.
         lock: how the sweep's lock stands.
         hashes: whether checkpoints are read whole and compared with their hashes.
+        drop_continuations: whether what a training of more steps would go on from is left over.
     """
     running = lock == "held"
     keys = store.list("")
@@ -49,8 +54,10 @@ def examine(store: Store, record: SweepRecord, *, lock: LockState, hashes: bool)
         broken += checkpoint_findings(store, sound)
         sound = _without(sound, broken)
     yield from broken
+    yield from run_findings(store, keys, sound)
     yield from missing_findings(store, record, sound, _identities(broken), running)
     yield from leftover_findings(store, keys, sound, running)
+    yield from end_findings(store, keys, record, running=running, drop=drop_continuations)
     yield from stranger_findings(store, record)
     if not running:
         yield from stale_run_findings(store, record)

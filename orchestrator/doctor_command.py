@@ -29,6 +29,7 @@ class DoctorRequest:
     repair: bool
     hashes: bool
     as_json: bool
+    drop_continuations: bool
 
 
 def run_doctor(store: Store, record: SweepRecord, request: DoctorRequest, console: Console) -> int:
@@ -44,12 +45,17 @@ def run_doctor(store: Store, record: SweepRecord, request: DoctorRequest, consol
     if request.repair:
         left, repaired = _repaired(store, record, state, request)
     else:
-        left = list(examine(store, record, lock=state, hashes=request.hashes))
+        left = _found(store, record, state, request)
     if request.as_json:
         print(json.dumps([*(_plain(f, True) for f in repaired), *(_plain(f, False) for f in left)], indent=2))
     else:
         _print(store, left, repaired, state, console)
     return EXIT_FAULTS if any(finding.is_fault for finding in left) else EXIT_SOUND
+
+
+def _found(store: Store, record: SweepRecord, lock: LockState, request: DoctorRequest) -> list[Finding]:
+    drop = request.drop_continuations
+    return list(examine(store, record, lock=lock, hashes=request.hashes, drop_continuations=drop))
 
 
 def _repaired(
@@ -62,7 +68,7 @@ def _repaired(
         message = f"this sweep is running ({error}), and is repaired when it is not"
         raise InputError([Problem(where=store.uri, key="--repair", message=message)]) from error
     try:
-        left = list(examine(store, record, lock="stale" if state == "stale" else "free", hashes=request.hashes))
+        left = _found(store, record, "stale" if state == "stale" else "free", request)
         repaired: list[Finding] = []
         for _ in range(_ROUNDS):
             curable = [finding for finding in left if finding.cure]
@@ -73,7 +79,7 @@ def _repaired(
                 assert finding.cure
                 finding.cure()
             repaired += curable
-            left = list(examine(store, record, lock="free", hashes=request.hashes))
+            left = _found(store, record, "free", request)
     finally:
         lock.release()
     return left, repaired

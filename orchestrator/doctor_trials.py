@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from orchestrator.doctor_rows import forget_training, row_fault
 from orchestrator.findings import Finding
 from results import layout
-from results.asked import asked_answers, asked_evaluations, asked_norms
+from results.asked import asked_answers, asked_evaluations, asked_norms, asked_runs
 from results.layout import Status, SweepRecord
 from results.rows import read_rows
 from results.store import Store
@@ -131,7 +131,7 @@ def missing_findings(
         if trial.trial_id in broken:
             continue
         row = trained.get(trial.trial_id)
-        lacking = [f"{len(found)} of its files of rows"] if row and (found := _lacking(store, row)) else []
+        lacking = [f"{len(found)} of its files"] if row and (found := _lacking(store, row)) else []
         if row is None:
             lacking = ["its checkpoint and rows"]
         yield from _unfinished(store, layout.trial_prefix(trial.trial_id), trial.title, lacking, running)
@@ -183,11 +183,12 @@ def _status(store: Store, key: str) -> Status | None:
 
 
 def _lacking(store: Store, row: Mapping[str, Any]) -> list[str]:
-    """Keys that a trained trial is to have and has not: the list of its evaluations, and their rows."""
+    """Keys that a trained trial is to have and has not: the list of its evaluations, their rows, and their runs."""
     planned = layout.evaluations_key(row["trial_id"])
     if not store.exists(planned):
         return [planned]
-    asked = [rows.key for rows in (*asked_evaluations(store, row), *asked_answers(store, row))]
+    some = (*asked_evaluations(store, row), *asked_answers(store, row), *asked_runs(store, row))
+    asked = [rows.key for rows in some]
     return [key for key in dict.fromkeys([*asked, *asked_norms(store, row)]) if not store.exists(key)]
 
 

@@ -196,12 +196,15 @@ class Mirror:
 
     def sweep_artifacts(self) -> dict[str, bytes]:
         """The files that describe the whole sweep."""
-        keys = [key for key in (layout.SWEEP_FILE, layout.SWEEP_RECORD) if self._store.exists(key)]
-        return {key: self._store.read(key) for key in keys}
+        keys = [layout.SWEEP_FILE, layout.SWEEP_RECORD]
+        keys += [layout.pool_record(e.pool_id) for e in self._record.evaluations if e.pool_id]
+        keys += [layout.study_key(study.study_id) for study in self._record.studies]
+        return {key: self._store.read(key) for key in dict.fromkeys(keys) if self._store.exists(key)}
 
     def _trial(self, key: str) -> RunContent | None:
         prefix = layout.trial_prefix(key)
-        artifacts = self._history(prefix) | self._files(prefix, layout.history_rows(key), layout.trial_rows(key))
+        rows = (layout.history_rows(key), layout.trial_rows(key), layout.evaluations_key(key))
+        artifacts = self._history(prefix) | self._files(prefix, *rows)
         if not {"spec.json", "status.json"} <= set(artifacts):
             return None
         spec = from_json(TrialSpec, artifacts["spec.json"])

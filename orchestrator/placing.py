@@ -5,7 +5,7 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -38,7 +38,8 @@ _PENDING_HERE = 2  # for each CPU: Ray looks at all of them again and again, and
 class Work:
     """What is to be placed: keys of trials, probes and pools whose specs lie in the store, and what each is given.
 
-    `groups` are the trials to be trained on several devices, a process on each; `trials` all others.
+    `groups` are the trials to be trained on several devices, a process on each; `trials` all others. `waits_for` names
+    for a trial the one whose end it goes on from.
     `placement_timeout_s`: how long work may wait that fits no node of the cluster.
     """
 
@@ -52,6 +53,7 @@ class Work:
     checkpoints: CheckpointsBlock
     placement_timeout_s: float = 0.0
     pools: Sequence[str] = ()
+    waits_for: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def cpus_in_one_process(self) -> int:
@@ -229,6 +231,7 @@ def _tune(work: Work, turn: _Turn, watcher: Watcher, retries: Retries, stop: Sto
         at_once=turn.at_once,
         is_closed=stop.starts_nothing,
         source=turn.studies,
+        waits_for=work.waits_for,
     )
     watcher.again = queue.again
     with tempfile.TemporaryDirectory(prefix="densesweep-tune-") as disposable:

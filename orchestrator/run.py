@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from rich.console import Console
 
+from orchestrator.continuations import remove_needless_ends
 from orchestrator.doctor_rows import forget_training
 from orchestrator.events import Ended, Event, Planned, Started, Stepped
 from orchestrator.exports import export_all
@@ -195,6 +196,7 @@ def _place_and_mirror(
             lock.verify()  # whoever took the sweep over mirrors it too
             after = make_plan(resolved, store, plan.only)
             store.write(layout.SWEEP_RECORD, layout.to_bytes(sweep_record(after)))  # with what searches led to
+            remove_needless_ends(store, sweep_record(after))
             _end_tracking(tracking, after, store, interrupt, screen)
         if ended_early:
             screen.print(f"Stopped: {ended_early}. To go on: {request.again}", markup=False)

@@ -16,7 +16,8 @@ from typing import Any
 from rich.console import Console
 
 from results.asked import AskedRows, asked_runs
-from results.layout import SweepRecord, trial_rows
+from results.layout import SWEEP_LOCK, SweepRecord, trial_rows
+from results.locks import state_of
 from results.rows import read_rows
 from results.store import Store
 from search_spaces.problems import InputError, Problem
@@ -27,6 +28,7 @@ from trainers.evaluation.judged_queries import split_queries
 
 INDEX = "runs.csv"
 _QRELS = "qrels"
+_OR_OTHERS = ", or export the others with --allow-missing"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,11 +85,14 @@ def _refuse_holes(
     *,
     allow_missing: bool,
 ) -> None:
+    running = state_of(store, SWEEP_LOCK) == "held"
     if not asked:
         message = (
             "this sweep keeps no run files, or none of its trials is trained: write `evaluation: {run_files: true}` "
             "into the sweep file and run it again (checkpoints and rows stay; data sets are encoded once more)"
         )
+        if running:
+            message = "this sweep is running, and none of its trials is trained yet, or it keeps no run files"
         raise InputError([Problem(where=store.uri, key="", message=message)])
     trained = {trial["trial_id"] for trial, _ in asked}
     titles = {planned.trial_id: planned.title for planned in record.trials}
@@ -98,7 +103,11 @@ def _refuse_holes(
         if (trial, rows) not in found
     ]
     if lacking and not (allow_missing and found):
-        remedy = "run the sweep again" + (", or export the others with --allow-missing" if found else "")
+        if running:
+            done = f"{len(found)} of {len(found) + len(lacking)} are there"
+            message = f"this sweep is running, and {done}: wait until it has ended" + _OR_OTHERS * bool(found)
+            raise InputError([Problem(where=store.uri, key="", message=message)])
+        remedy = "run the sweep again" + _OR_OTHERS * bool(found)
         raise InputError(
             [Problem(where=store.uri, key=what, message=f"its run file is missing ({remedy})") for what in lacking]
         )

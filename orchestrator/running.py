@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from orchestrator.budget import Budget, Spending, affordable, read_spent, write_spent
+from orchestrator.continuations import waits_for
 from orchestrator.events import Event, Listener
 from orchestrator.interrupt import Interrupt
 from orchestrator.machine import available_cpus
@@ -87,6 +88,7 @@ def run_left(
         checkpoints=plan.sweep.checkpoints,
         placement_timeout_s=where.placement_timeout_s,
         pools=[p.pool_id for p in plan.pools if left and not p.built],
+        waits_for=waits_for(t.spec for t in left if _is_to_train(t)),
     )
 
     def record_failure(key: str, reason: str) -> Status:

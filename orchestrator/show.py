@@ -12,7 +12,7 @@ from rich.table import Table as RichTable
 
 from orchestrator.program import command
 from orchestrator.training_facts import training_facts, training_notes
-from results.collect import Collected, collect
+from results.collect import Collected
 from results.layout import (
     SWEEP_LOCK,
     SWEEP_RECORD,
@@ -32,6 +32,7 @@ from results.rendering import export, terminal
 from results.rows import read_rows
 from results.schemas import SchemaError
 from results.selection import SelectionError
+from results.sources import Source, collect_source
 from results.statistics.paired_tests import PairedTest
 from results.statistics.ranks import PostHoc
 from results.store import Store, open_existing_store
@@ -173,20 +174,25 @@ def print_results(store: Store, record: SweepRecord, console: Console) -> None:
 
 def collected_rows(store: Store, record: SweepRecord) -> Collected:
     """The rows of a sweep. Raises InputError where another version of this program wrote them."""
+    return source_rows(Source(uri=store.uri, kind="sweep folder", store=store, record=record))
+
+
+def source_rows(source: Source) -> Collected:
+    """The rows of a source. Raises InputError where another version of this program wrote them."""
     try:
-        return collect(store, record)
+        return collect_source(source)
     except SchemaError as error:
-        raise InputError([Problem(where=store.uri, key="", message=str(error))]) from error
+        raise InputError([Problem(where=source.uri, key="", message=str(error))]) from error
 
 
-def write_tables(store: Store, record: SweepRecord, request: TablesRequest) -> None:
+def write_tables(source: Source, request: TablesRequest) -> None:
     """Print or write the tables asked for.
 
     Raises:
         InputError: no such table, a choice that cannot be made, or a table with holes that are not allowed.
     """
-    collected = collected_rows(store, record)
-    names = request.names or applicable(record)
+    collected = source_rows(source)
+    names = request.names or applicable(source.record)
     if request.output_format == "csv" and request.output is None and len(names) > 1:
         message = f"several tables are no one CSV file: name one ({', '.join(names)}), or a folder for them with -o"
         raise InputError([Problem(where="tables", key="--format csv", message=message)])
@@ -198,17 +204,14 @@ def write_tables(store: Store, record: SweepRecord, request: TablesRequest) -> N
     faults: list[Problem] = []
     for name in names:
         try:
-            files = export(
-                build_table(name, collected, request.options),
-                request.output_format,
-                allow_missing=request.allow_missing,
-            )
+            table = build_table(name, collected, request.options)
+            files = export(table, request.output_format, allow_missing=request.allow_missing)
         except SelectionError as error:
-            faults.append(Problem(where=store.uri, key=name, message=str(error)))
+            faults.append(Problem(where=source.uri, key=name, message=str(error)))
             continue
         except TableHasHolesError as error:
             message = error.told(missing_files(collected))
-            faults.append(Problem(where=store.uri, key=name, message=message))
+            faults.append(Problem(where=source.uri, key=name, message=message))
             continue
         _write(files, request.output)
     if faults:

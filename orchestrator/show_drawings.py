@@ -5,15 +5,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from orchestrator.show import collected_rows
-from results.layout import SweepRecord
+from orchestrator.show import source_rows
 from results.plots import PLOTS
 from results.plots.drawn import drawn_plots
 from results.plots.files import FILES
 from results.plots.plot import NothingToDrawError, Plot, PlotSource, drawings
 from results.report.page import render
 from results.selection import SelectionError, select_trials
-from results.store import Store
+from results.sources import Source
 from results.tables.built import build_tables
 from results.tables.table import TableOptions
 from search_spaces.problems import InputError, Problem, unknown_name
@@ -29,7 +28,7 @@ class PlotsRequest:
     options: TableOptions
 
 
-def write_plots(store: Store, record: SweepRecord, request: PlotsRequest, console: Console) -> None:
+def write_plots(source: Source, request: PlotsRequest, console: Console) -> None:
     """Draw the plots asked for, and say of which there is nothing.
 
     Raises:
@@ -38,39 +37,39 @@ def write_plots(store: Store, record: SweepRecord, request: PlotsRequest, consol
     for name in request.names:
         if name not in PLOTS:
             raise InputError([Problem(where="plots", key="", message=unknown_name("plot", name, list(PLOTS)))])
-    source = _source(store, record, request.options)
+    drawn_from = _source(source, request.options)
     faults: list[Problem] = []
     for name in request.names or tuple(PLOTS):
         try:
-            _write(PLOTS[name], source, request, console)
+            _write(PLOTS[name], drawn_from, request, console)
         except (NothingToDrawError, SelectionError) as error:
             if name in request.names:
-                faults.append(Problem(where=store.uri, key=name, message=str(error)))
+                faults.append(Problem(where=source.uri, key=name, message=str(error)))
             else:
                 console.print(f"Nothing to draw for '{name}': {error}", markup=False, highlight=False, soft_wrap=True)
     if faults:
         raise InputError(faults)
 
 
-def write_report(store: Store, record: SweepRecord, output: Path, options: TableOptions, console: Console) -> None:
+def write_report(source: Source, output: Path, options: TableOptions, console: Console) -> None:
     """Write the report.
 
     Raises:
         InputError: a choice that cannot be made.
     """
-    source = _source(store, record, options)
-    page = render(source.collected, source.built, drawn_plots(source))
+    shown = _source(source, options)
+    page = render(shown.collected, shown.built, drawn_plots(shown))
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_bytes(page)
     console.print(str(output), markup=False, highlight=False, soft_wrap=True)
 
 
-def _source(store: Store, record: SweepRecord, options: TableOptions) -> PlotSource:
-    collected = collected_rows(store, record)
+def _source(source: Source, options: TableOptions) -> PlotSource:
+    collected = source_rows(source)
     try:
         select_trials(collected.expected, options.where)
     except SelectionError as error:  # of everything: else each table and plot would say so on its own
-        raise InputError([Problem(where=store.uri, key="", message=str(error))]) from error
+        raise InputError([Problem(where=source.uri, key="", message=str(error))]) from error
     return PlotSource(collected=collected, built=build_tables(collected, options), options=options)
 
 

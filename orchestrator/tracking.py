@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -252,7 +253,9 @@ class Tracking:
         if self._mirror.record.register_best:
             for best in self._mirror.best():
                 self._runs.register(best, f"{self._store.uri}/{checkpoint_prefix(best.trial_id)}")
-        self._runs.end_sweep(state, summary)
+        # Again, as they are now: searches add trials to the record, and samples to their own.
+        files = {**self._mirror.sweep_artifacts(), **summary.files}
+        self._runs.end_sweep(state, replace(summary, files=files))
 
     def _end_live(self) -> None:
         for key in self._runs.running:

@@ -51,6 +51,7 @@ class TrialQueue(Searcher):
         at_once: how many run together; None for as many as fit.
         is_closed: whether to hand out no more.
         source: where more come from.
+        waits_for: trial -> the one that is to end first, where it is among those that are left.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class TrialQueue(Searcher):
         at_once: int | None,
         is_closed: Callable[[], bool],
         source: Source | None = None,
+        waits_for: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()
         self._waiting = deque(keys)
@@ -70,6 +72,8 @@ class TrialQueue(Searcher):
         self._at_once = at_once
         self._is_closed = is_closed
         self._source: Source = source or NoSource()
+        self._waits_for = dict(waits_for or {})
+        self._open = set(keys)  # those that have not ended for good
         self._out: dict[str, str] = {}  # Tune's id of a trial -> key
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
@@ -86,10 +90,13 @@ class TrialQueue(Searcher):
         return {**self._config, "trial_id": key}
 
     def _next_waiting(self) -> str | None:
-        key = next((key for key in self._waiting if not self._retries.ready_in_s(key)), None)
+        key = next((key for key in self._waiting if self._is_ready(key)), None)
         if key is not None:
             self._waiting.remove(key)
         return key
+
+    def _is_ready(self, key: str) -> bool:
+        return self._waits_for.get(key) not in self._open and not self._retries.ready_in_s(key)
 
     def again(self, key: str) -> None:
         """Hand a trial out once more, when its pause is over. To be called before Tune hears that it ended."""
@@ -98,6 +105,8 @@ class TrialQueue(Searcher):
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """A trial ended, as it should or not."""
         key = self._out.pop(trial_id, None)
+        if key is not None and key not in self._waiting:
+            self._open.discard(key)
         if key is not None and not error:  # what died comes again
             self._source.stopped(key)
 

@@ -17,7 +17,7 @@ from results.layout import (
     run_file,
     scored_rows,
 )
-from results.store import Store
+from results.store import Readable
 from search_spaces.identity import answers_id, encoding_id, evaluation_id
 from search_spaces.scoring import score_similarities, trained_similarity
 from search_spaces.specs import EvaluationSpec, TrialSpec, from_json
@@ -41,7 +41,7 @@ class AskedEncoding:
     judgements: str
 
 
-def asked_evaluations(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedRows]:
+def asked_evaluations(store: Readable, trial: Mapping[str, Any]) -> Iterator[AskedRows]:
     """The per query rows and scored pairs that a checkpoint must have; `trial` is its row of the schema TRIALS."""
     spec = from_json(TrialSpec, trial["spec_json"])
     own = trained_similarity(spec.similarity, trial["gamma_q"], trial["gamma_d"])
@@ -51,7 +51,7 @@ def asked_evaluations(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedR
             yield AskedRows(evaluation=evaluation, score_similarity=similarity.name, key=key)
 
 
-def asked_runs(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedRows]:
+def asked_runs(store: Readable, trial: Mapping[str, Any]) -> Iterator[AskedRows]:
     """The run files that are to be kept of a checkpoint; `trial` is its row of the schema TRIALS."""
     spec = from_json(TrialSpec, trial["spec_json"])
     own = trained_similarity(spec.similarity, trial["gamma_q"], trial["gamma_d"])
@@ -71,7 +71,7 @@ class AskedTwice:
     full_key: str
 
 
-def asked_twice(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedTwice]:
+def asked_twice(store: Readable, trial: Mapping[str, Any]) -> Iterator[AskedTwice]:
     """The evaluations of a checkpoint on pools; `trial` is its row of the schema TRIALS."""
     spec = from_json(TrialSpec, trial["spec_json"])
     own = trained_similarity(spec.similarity, trial["gamma_q"], trial["gamma_d"])
@@ -84,7 +84,7 @@ def asked_twice(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedTwice]:
             )
 
 
-def asked_answers(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedRows]:
+def asked_answers(store: Readable, trial: Mapping[str, Any]) -> Iterator[AskedRows]:
     """The answers that a reader must have given for a checkpoint; `trial` is its row of the schema TRIALS."""
     spec = from_json(TrialSpec, trial["spec_json"])
     own = trained_similarity(spec.similarity, trial["gamma_q"], trial["gamma_d"])
@@ -94,7 +94,7 @@ def asked_answers(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedRows]
             yield AskedRows(evaluation=evaluation, score_similarity=similarity.name, key=key)
 
 
-def asked_norms(store: Store, trial: Mapping[str, Any]) -> list[str]:
+def asked_norms(store: Readable, trial: Mapping[str, Any]) -> list[str]:
     """Keys of the norms that a checkpoint must have; `trial` is its row of the schema TRIALS."""
     return [
         norm_rows(encoding_id(trial["checkpoint_hash"], evaluation))
@@ -102,7 +102,7 @@ def asked_norms(store: Store, trial: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def asked_encodings(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedEncoding]:
+def asked_encodings(store: Readable, trial: Mapping[str, Any]) -> Iterator[AskedEncoding]:
     """The norms and judgements of every collection that a checkpoint is ranked on; `trial` is its row of TRIALS."""
     for evaluation in planned_evaluations(store, trial["trial_id"]):
         if not evaluation.data.entry.is_scored:
@@ -113,7 +113,7 @@ def asked_encodings(store: Store, trial: Mapping[str, Any]) -> Iterator[AskedEnc
             )
 
 
-def planned_evaluations(store: Store, trial_id: str) -> tuple[EvaluationSpec, ...]:
+def planned_evaluations(store: Readable, trial_id: str) -> tuple[EvaluationSpec, ...]:
     """What the planner left beside the trial; nothing where it has not yet."""
     key = evaluations_key(trial_id)
     return evaluations_from_bytes(store.read(key)) if store.exists(key) else ()

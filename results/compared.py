@@ -1,7 +1,7 @@
 """Which trained similarities of a cell can be compared on a group: the same seeds, every query; as dense scores."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,8 @@ import polars as pl
 from results.query_scores import DataKey, QueryScores
 from results.scores import refuse_mixed_measures
 from results.selection import refuse_mixed_tiers, scale_name
-from results.statistics.estimate import Floats
+from results.statistics.contrasts import paired_gain
+from results.statistics.estimate import Estimate, Floats, Target
 from results.statistics.groups import DataSetScores, GroupScores
 from search_spaces.catalogue.similarities import SIMILARITIES
 
@@ -45,6 +46,15 @@ class Compared:
     seeds: tuple[int, ...]
     trial_ids: Mapping[str, tuple[str, ...]]
     reasons: Mapping[str, str]
+    _gains: dict[tuple[str, str, Target], Estimate] = field(default_factory=dict, repr=False, compare=False)
+
+    def gain(self, similarity: str, baseline: str, target: Target = "these data sets") -> Estimate:
+        """`paired_gain` of its scores, found once: several tables show it. Both can be compared."""
+        key = (similarity, baseline, target)
+        if key not in self._gains:
+            assert self.scores is not None, "what cannot be compared has no gain"
+            self._gains[key] = paired_gain(self.scores, similarity, baseline, target=target)
+        return self._gains[key]
 
     @property
     def cell(self) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import polars as pl
 
 from results.compared import CELL_TYPES, Compared
 from results.estimates import adjusted, interval_columns, interval_types
-from results.statistics.contrasts import paired_gain
 from results.statistics.corrections import Correction
 from results.statistics.ratios import mean_of_ratios, ratio_of_means
 
@@ -52,12 +51,12 @@ def _rows(cell: Compared, baseline: str) -> Iterator[dict[str, Any]]:
                 "ratio_reason": refused.reason if refused.value is None else None,
             }
             continue
-        gain = paired_gain(cell.scores, similarity, baseline)
+        gain = cell.gain(similarity, baseline)
         ratio = ratio_of_means(cell.scores, similarity, baseline)
         # On one data set both ratios are one quantity, of which Fieller's interval is the better.
         several = len(cell.scores.members) > 1
         means = mean_of_ratios(cell.scores, similarity, baseline) if several else ratio
-        new = paired_gain(cell.scores, similarity, baseline, target="new data sets")
+        new = cell.gain(similarity, baseline, "new data sets")
         new_ratio = ratio_of_means(cell.scores, similarity, baseline, target="new data sets") if several else None
         yield {
             **cell.cell,

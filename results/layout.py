@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter
@@ -12,6 +13,7 @@ from search_spaces.specs import DataSpec, EvaluationSpec, PoolSettings
 SWEEP_FILE = "sweep.yaml"
 SWEEP_RECORD = "sweep.json"
 POOLS = "pools"
+CONTINUATIONS = "continuations"
 STUDIES_JOURNAL = "studies/journal.log"  # all studies, as Optuna's journal storage reads them
 LAST_EMBEDDINGS = "queries"
 SWEEP_LOCK = "sweep"  # who holds it runs the sweep: the driver, or one trial alone, never both
@@ -140,6 +142,7 @@ def evaluations_to_bytes(evaluations: Sequence[EvaluationSpec]) -> bytes:
     return _EVALUATIONS.dump_json(tuple(evaluations), indent=2) + b"\n"
 
 
+@lru_cache(maxsize=256)  # trials of one sweep have the same
 def evaluations_from_bytes(data: bytes) -> tuple[EvaluationSpec, ...]:
     """Read evaluation specs back. Raises pydantic.ValidationError where they are none."""
     return _EVALUATIONS.validate_json(data)
@@ -187,7 +190,7 @@ def step_prefix(trial_id: str, step: int) -> str:
 
 def end_prefix(prefix_id: str, step: int) -> str:
     """The folder of a training as it stood after its last step, from which a longer one goes on; see `prefix_id`."""
-    return f"continuations/{prefix_id}/{step:08d}"
+    return f"{CONTINUATIONS}/{prefix_id}/{step:08d}"
 
 
 def status_key(trial_or_probe_prefix: str) -> str:

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from results.locks import HeldLock, acquire
 from results.room import is_out_of_space
@@ -168,15 +168,11 @@ class LocalStore:
             path.unlink(missing_ok=True)
 
     def _path(self, key: str) -> Path:
-        pure = PurePosixPath(key)
-        if (
-            not pure.parts
-            or pure.is_absolute()
-            or ".." in pure.parts
-            or any(part.startswith(_PARTIAL) for part in pure.parts)
-        ):
+        # On text: a sweep's tables ask for tens of thousands of keys.
+        parts = key.split("/")
+        if not key.strip("./") or not parts[0] or ".." in parts or any(part.startswith(_PARTIAL) for part in parts):
             raise ValueError(f"'{key}' is not a key (a relative path without '..' is)")
-        return self._root / pure
+        return Path(f"{self._root}/{key}")
 
     def _written_partial(self, key: str, data: bytes) -> Path:
         folder = self._path(key).parent

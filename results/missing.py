@@ -6,12 +6,14 @@ from typing import Any, Literal
 
 import polars as pl
 
+from results.asked import planned_evaluations
 from results.layout import PlannedStudy, PlannedTrial, Status, from_bytes, probe_prefix, status_key, trial_prefix
 from results.scores import query_gaps
-from results.store import Store
+from results.store import Readable
 from results.studies import read_study
 
 MissingKind = Literal["trial", "evaluation", "sts", "qa", "probe"]  # 'sts': on scored pairs; 'qa': a reader's answers
+_FAILED = "failed: "
 _SCORED = ["trial_id", "data_set", "data_hash", "split", "score_similarity"]
 
 
@@ -25,18 +27,23 @@ class Missing:
     what: str
     reason: str
 
+    @property
+    def is_failed(self) -> bool:
+        """Whether it was tried, and failed."""
+        return self.reason.startswith(_FAILED)
+
     def __str__(self) -> str:
         return f"{self.title}: {self.what}: {self.reason}"
 
 
-def missing_trials(store: Store, trials: Iterable[PlannedTrial]) -> Iterator[Missing]:
+def missing_trials(store: Readable, trials: Iterable[PlannedTrial]) -> Iterator[Missing]:
     """`trials` have no checkpoint: say why."""
     for trial in trials:
         reason = _reason(store, trial_prefix(trial.trial_id))
         yield Missing(kind="trial", trial_id=trial.trial_id, title=trial.title, what="whole trial", reason=reason)
 
 
-def missing_searched(store: Store, studies: Iterable[PlannedStudy]) -> Iterator[Missing]:
+def missing_searched(store: Readable, studies: Iterable[PlannedStudy]) -> Iterator[Missing]:
     """Trials that wait for the hyperparameters that a search is to find."""
     for planned in studies:
         study = read_study(store, planned.study_id) if planned.waiting else None
@@ -48,42 +55,51 @@ def missing_searched(store: Store, studies: Iterable[PlannedStudy]) -> Iterator[
             yield Missing(kind="trial", trial_id="", title=title, what="whole trial", reason=reason)
 
 
-def missing_probes(store: Store, probes: Iterable[PlannedTrial]) -> Iterator[Missing]:
+def missing_probes(store: Readable, probes: Iterable[PlannedTrial]) -> Iterator[Missing]:
     """`probes` have no rows: say why."""
     for probe in probes:
         reason = _reason(store, probe_prefix(probe.trial_id))
         yield Missing(kind="probe", trial_id=probe.trial_id, title=probe.title, what="whole probe", reason=reason)
 
 
-def missing_evaluations(store: Store, expected: pl.DataFrame, per_query: pl.DataFrame) -> Iterator[Missing]:
+def missing_evaluations(store: Readable, expected: pl.DataFrame, scores: pl.DataFrame) -> Iterator[Missing]:
     """Expected evaluations without rows, and those that lost queries.
 
-    `expected` lists trials that have a checkpoint; both frames are those of `results.collect.Collected`.
+    `expected` lists trials that have a checkpoint; `scores` are those of `results.scores.data_set_scores`.
     """
-    yield from _absent(store, expected, per_query, "evaluation")
+    yield from _absent(store, expected, scores, "evaluation")
     titles = dict(expected.select("trial_id", "title").iter_rows())
-    gaps = query_gaps(per_query).unique(_SCORED, keep="first", maintain_order=True)
+    gaps = query_gaps(scores).unique(_SCORED, keep="first", maintain_order=True)
     for row in gaps.iter_rows(named=True):
         lost = f"{row['num_queries'] - row['num_found']} of {row['num_queries']} queries have no value"
         yield _evaluation(row, titles[row["trial_id"]], lost, "evaluation")
 
 
-def missing_sts(store: Store, expected: pl.DataFrame, correlations: pl.DataFrame) -> Iterator[Missing]:
+def missing_sts(store: Readable, expected: pl.DataFrame, correlations: pl.DataFrame) -> Iterator[Missing]:
     """Expected evaluations on scored pairs without rows; the frames are as in `missing_evaluations`."""
     yield from _absent(store, expected, correlations, "sts")
 
 
-def missing_answers(store: Store, expected: pl.DataFrame, answers: pl.DataFrame) -> Iterator[Missing]:
+def missing_answers(store: Readable, expected: pl.DataFrame, answers: pl.DataFrame) -> Iterator[Missing]:
     """Expected answers of a reader without rows; the frames are those of `results.collect.Collected`."""
     yield from _absent(store, expected, answers, "qa")
 
 
-def _absent(store: Store, expected: pl.DataFrame, found: pl.DataFrame, kind: MissingKind) -> Iterator[Missing]:
+def _absent(store: Readable, expected: pl.DataFrame, found: pl.DataFrame, kind: MissingKind) -> Iterator[Missing]:
     key = _SCORED if kind == "sts" else [*_SCORED, "tier"]  # pairs have no tier
     wanted = expected.unique(key, keep="first", maintain_order=True)
     absent = wanted.join(found.select(key).unique(), on=key, how="anti", maintain_order="left")
     for row in absent.iter_rows(named=True):
-        yield _evaluation(row, row["title"], _reason(store, trial_prefix(row["trial_id"])), kind)
+        yield _evaluation(row, row["title"], _why_absent(store, row), kind)
+
+
+def _why_absent(store: Readable, row: Mapping[str, Any]) -> str:
+    """Of a trial that another sweep than the one that asks for the rows has run, that it was not asked to."""
+    asked = planned_evaluations(store, row["trial_id"])
+    data = [(e.data.name, e.data.content_hash, e.data.split, e.tier) for e in asked]
+    if asked and (row["data_set"], row["data_hash"], row["split"], row["tier"]) not in data:
+        return "not asked for where the trial was run (run its sweep with this data set)"
+    return _reason(store, trial_prefix(row["trial_id"]))
 
 
 def _evaluation(row: Mapping[str, Any], title: str, reason: str, kind: MissingKind) -> Missing:
@@ -99,13 +115,13 @@ def scored_words(data_set: str, kind: MissingKind, *, similarity: str, on_pool: 
     )
 
 
-def _reason(store: Store, prefix: str) -> str:
+def _reason(store: Readable, prefix: str) -> str:
     """Why the rows of a trial or probe are not there, as its status tells."""
     if not store.exists(status_key(prefix)):
         return "not started"
     status = from_bytes(Status, store.read(status_key(prefix)))
     if status.state == "failed":
-        return f"failed: {status.reason or 'no reason was recorded'}"
+        return f"{_FAILED}{status.reason or 'no reason was recorded'}"
     if status.state == "running":
         return f"running since {status.started_at}, or interrupted (attempt {status.attempt})"
     return "recorded as finished, but its rows are not in the folder (run the sweep again)"

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from results.asked import asked_twice
 from results.rows import read_rows
-from results.store import Store
+from results.store import Readable
 from search_spaces.specs import PoolSettings
 
 
@@ -127,7 +127,7 @@ def bias(on_pool: Sequence[float], over_corpus: Sequence[float]) -> Bias:
     )
 
 
-def biases_in_sweep(store: Store, trials: Iterable[Mapping[str, Any]]) -> list[BiasInSweep]:
+def biases_in_sweep(store: Readable, trials: Iterable[Mapping[str, Any]]) -> list[BiasInSweep]:
     """The bias of each data set that some of the trials (rows of the schema TRIALS) have rows of on both tiers."""
     scores: dict[tuple[str, str, str], dict[tuple[str, str], tuple[float, float]]] = {}
     for trial in trials:
@@ -139,7 +139,9 @@ def biases_in_sweep(store: Store, trials: Iterable[Mapping[str, Any]]) -> list[B
     ]
 
 
-def _pairs(store: Store, trial: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str, str], str, tuple[float, float]]]:
+def _pairs(
+    store: Readable, trial: Mapping[str, Any]
+) -> Iterator[tuple[tuple[str, str, str], str, tuple[float, float]]]:
     """(data set, split and main measure; score similarity; score on the pool and over the corpus)."""
     for asked in asked_twice(store, trial):
         if store.exists(asked.full_key) and store.exists(asked.pool_key):

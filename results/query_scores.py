@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from results.query_rows import QueryRows
+from results.scores import main_values
 from results.statistics.estimate import Floats
 
 
@@ -42,27 +44,29 @@ class QueryScores:
         return values_SQ if np.isfinite(values_SQ).all() else None
 
 
-def query_scores(per_query: pl.DataFrame) -> dict[DataKey, QueryScores]:
-    """The main measure of `Collected.per_query` by data set; a data set in several groups comes once."""
-    columns = (*DataKey._fields, "group", "trial_id", "score_similarity", "query_id", "value")
-    main = per_query.lazy().filter(pl.col("is_main")).select(columns).collect()
-    parts = main.partition_by(*DataKey._fields, as_dict=True, include_key=False)
-    return {DataKey(*key): _dense(_of_one_group(rows)) for key, rows in parts.items()}
+def query_scores(scored: pl.DataFrame, rows: QueryRows) -> dict[DataKey, QueryScores]:
+    """The main measures of `Collected.scored` by data set; a data set in several groups comes once."""
+    key = [name if name != "measure" else "main_measure" for name in DataKey._fields]
+    once = scored.unique(["block", "trial_id"], keep="first", maintain_order=True)
+    values = main_values(scored, rows).partition_by("data", as_dict=True, include_key=False)
+    found = {}
+    # By the blocks of the values: a data set's number is none of its key.
+    for of_data in values.values():
+        blocks = once.join(of_data.select("block").unique(), on="block", how="semi", maintain_order="left")
+        found[DataKey(*blocks.select(key).row(0))] = _dense(of_data, blocks)
+    return found
 
 
-def _of_one_group(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.filter(pl.col("group") == rows["group"][0])
-
-
-def _dense(rows: pl.DataFrame) -> QueryScores:
-    by = ["trial_id", "score_similarity"]
-    pairs = rows.select(by).unique(maintain_order=True).with_row_index("row")
-    queries = rows["query_id"].unique().sort()
-    row_R = rows.select(by).join(pairs, on=by, how="left", maintain_order="left")["row"].to_numpy()
-    query_R = rows["query_id"].cast(pl.Enum(queries)).to_physical().to_numpy()
-    values = np.full((pairs.height, len(queries)), np.nan)
-    values[row_R, query_R] = rows["value"].to_numpy()
-    return QueryScores(values_RQ=values, rows=_places(pairs.select("trial_id", "score_similarity", "row").iter_rows()))
+def _dense(values: pl.DataFrame, blocks: pl.DataFrame) -> QueryScores:
+    queries = values.select(pl.col("query_id").unique()).with_columns(name=pl.col("query_id").cast(pl.String))
+    queries = queries.sort("name").with_row_index("place").select("query_id", "place")
+    places = blocks.select("block").unique(maintain_order=True).with_row_index("row")
+    rows = values.join(queries, on="query_id", how="left", maintain_order="left")
+    rows = rows.join(places, on="block", how="left", maintain_order="left")
+    dense = np.full((places.height, queries.height), np.nan)
+    dense[rows["row"].to_numpy(), rows["place"].to_numpy()] = rows["value"].to_numpy()
+    found = blocks.join(places, on="block", maintain_order="left")
+    return QueryScores(values_RQ=dense, rows=_places(found.select("trial_id", "score_similarity", "row").iter_rows()))
 
 
 def _places(rows: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str], int]:

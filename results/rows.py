@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from results.schemas import SchemaError, check_table, make_table
 from results.store import Readable, Store
 
-_PROVENANCE_KEY = b"densesweep.provenance"
+PROVENANCE_KEY = b"densesweep.provenance"
 
 
 def write_rows(
@@ -30,10 +30,18 @@ def write_rows(
     """
     table = make_table(name, rows)
     if provenance_json is not None:
-        table = table.replace_schema_metadata({**table.schema.metadata, _PROVENANCE_KEY: provenance_json.encode()})
+        table = table.replace_schema_metadata({**table.schema.metadata, PROVENANCE_KEY: provenance_json.encode()})
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     store.write(key, buffer.getvalue())
+
+
+@runtime_checkable
+class HoldsRows(Protocol):
+    """A store whose rows are not each a file."""
+
+    def rows(self, key: str, name: str) -> pa.Table:
+        """As `read_rows`."""
 
 
 def read_rows(store: Readable, key: str, name: str) -> pa.Table:
@@ -43,6 +51,8 @@ def read_rows(store: Readable, key: str, name: str) -> pa.Table:
         KeyError: there are none.
         SchemaError: another version of the contract wrote them, they are of another schema, or the file is damaged.
     """
+    if isinstance(store, HoldsRows):
+        return store.rows(key, name)
     data = pa.BufferReader(store.read(key))
     try:
         # Not `pq.read_table`: it imports pyarrow.dataset and pandas, half a second before the first row.
@@ -55,5 +65,5 @@ def read_rows(store: Readable, key: str, name: str) -> pa.Table:
 
 def provenance_of(table: pa.Table) -> str | None:
     """What made rows that `read_rows` gave; None where they do not say."""
-    found = (table.schema.metadata or {}).get(_PROVENANCE_KEY)
+    found = (table.schema.metadata or {}).get(PROVENANCE_KEY)
     return None if found is None else found.decode()

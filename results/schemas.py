@@ -278,7 +278,13 @@ def check_table(name: str, table: pa.Table) -> pa.Table:
         SchemaError: it was written by another version, or has other columns.
     """
     expected = SCHEMAS[name]
-    found = (table.schema.metadata or {}).get(_VERSION_KEY, b"none").decode()
-    if found != f"{name}/{SCHEMA_VERSION}" or not table.schema.equals(expected):
+    metadata = table.schema.metadata or {}
+    found = metadata.get(_VERSION_KEY, b"none").decode()
+    if not is_of_version(name, metadata) or not table.schema.equals(expected):
         raise SchemaError(f"rows of '{found}' where '{name}/{SCHEMA_VERSION}' is read")
     return table
+
+
+def is_of_version(name: str, metadata: Mapping[bytes, bytes]) -> bool:
+    """Whether the metadata of a table or file says that this version of the named schema wrote it."""
+    return metadata.get(_VERSION_KEY) == f"{name}/{SCHEMA_VERSION}".encode()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from results.query_rows import QueryRows
 from results.selection import SelectionError, refuse_mixed_tiers
 
 _SCORED = ["trial_id", "group", "data_set", "data_hash", "split", "tier", "measure", "score_similarity"]
@@ -17,42 +18,59 @@ class MixedMeasuresError(SelectionError):
     """The data sets of one group have different main measures: no mean over them."""
 
 
-def data_set_scores(per_query: pl.DataFrame) -> pl.DataFrame:
+def data_set_scores(scored: pl.DataFrame, rows: QueryRows) -> pl.DataFrame:
     """The mean of the main measure over the queries of a data set, for each trial, group and score similarity.
 
     Evaluation writes a row for every query, 0 where nothing was found. A score that lacks a query which another trial
-    has is no score: it is null. Columns: the key, `score` (0 to 1), `num_found` and `num_queries`.
+    has is no score: it is null. Columns: the key, `score` (0 to 1), `num_found` and `num_queries`. `scored` and `rows`
+    are those of `results.collect.Collected`.
     """
-    main = per_query.filter(pl.col("is_main"))
-    queries = main.group_by(_QUERIES).agg(num_queries=pl.col("query_id").n_unique())
-    scores = main.group_by(_SCORED, maintain_order=True).agg(
-        score=pl.col("value").mean(), num_found=pl.col("query_id").filter(pl.col("value").is_finite()).n_unique()
+    main = main_values(scored, rows)
+    is_found = pl.col("value").is_finite()
+    of_block = main.group_by("block").agg(
+        score=pl.col("value").mean(), num_found=pl.col("query_id").filter(is_found).n_unique()
     )
+    queries = main.group_by("data").agg(num_queries=pl.col("query_id").n_unique())
+    data = _numbered(scored).select("block", "data")
+    of_block = of_block.join(data, on="block").join(queries, on="data").drop("data")
+    scores = scored.rename({"main_measure": "measure"}).join(of_block, on="block", how="inner", maintain_order="left")
     is_whole = pl.col("num_found") == pl.col("num_queries")
-    whole = scores.join(queries, on=_QUERIES, maintain_order="left")
-    return whole.with_columns(score=pl.when(is_whole).then("score"))
+    return scores.with_columns(score=pl.when(is_whole).then("score")).select(
+        *_SCORED, "score", "num_found", "num_queries"
+    )
 
 
-def query_gaps(per_query: pl.DataFrame) -> pl.DataFrame:
-    """The data set scores that lack queries."""
-    return data_set_scores(per_query).filter(pl.col("num_found") < pl.col("num_queries"))
+def main_values(scored: pl.DataFrame, rows: QueryRows) -> pl.DataFrame:
+    """The values of main measures: `block`, `query_id`, `value` and `data`, the number of the data set as evaluated."""
+    blocks = _numbered(scored).with_columns(pl.col("main_measure").cast(pl.Categorical))
+    joined = rows.values.lazy().join(blocks.lazy(), on="block", maintain_order="left")
+    is_main = pl.col("measure") == pl.col("main_measure")
+    return joined.filter(is_main).select("block", "query_id", "value", "data").collect()
 
 
-def group_scores(per_query: pl.DataFrame, expected: pl.DataFrame) -> pl.DataFrame:
-    """The unweighted mean of data set scores: one row per trial, group and score similarity in `expected`.
+def _numbered(scored: pl.DataFrame) -> pl.DataFrame:
+    """Each block once, with its main measure and the number of its data set."""
+    data = [name if name != "measure" else "main_measure" for name in _QUERIES]
+    once = scored.unique("block", keep="first", maintain_order=True)
+    numbers = once.select(data).unique(maintain_order=True).with_row_index("data")
+    return (
+        once.select("block", *data)
+        .join(numbers, on=data, maintain_order="left")
+        .select("block", "main_measure", "data")
+    )
 
-    Null where one of the expected data sets, or a part of one, has no score. Columns: those of `expected` without the
-    data set's, and `score`, `num_data_sets`, in which a data set of several parts counts once.
 
-    Raises:
-        MixedMeasuresError: a group whose data sets have different main measures.
-        SelectionError: some of the scores are on pools, and others over whole corpora.
-    """
-    return group_means(data_set_scores(per_query), expected)
+def query_gaps(scores: pl.DataFrame) -> pl.DataFrame:
+    """The data set scores that lack queries, of those that `data_set_scores` gives."""
+    return scores.filter(pl.col("num_found") < pl.col("num_queries"))
 
 
 def group_means(scores: pl.DataFrame, expected: pl.DataFrame) -> pl.DataFrame:
-    """`group_scores` from `data_set_scores`; the groups are those of `expected`.
+    """The unweighted mean of data set scores: one row per trial, group and score similarity in `expected`.
+
+    Null where one of the expected data sets, or a part of one, has no score. `scores` are those of `data_set_scores`.
+    Columns: those of `expected` without the data set's, and `score`, `num_data_sets`, in which a data set of several
+    parts counts once.
 
     Raises:
         MixedMeasuresError: a group whose data sets have different main measures.

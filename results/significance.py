@@ -112,7 +112,7 @@ def _rows(
         if group is None or not cell.has(similarity, baseline):
             yield {**cell.cell, "similarity": similarity, "gain_reason": cell.why_not(similarity, baseline)}
             continue
-        gain = paired_gain(group, similarity, baseline)
+        gain = cell.gain(similarity, baseline)
         fixed_p, fixed_reason = _fixed_seeds_p(group, similarity, baseline, tests.paired_test)
         low, high = bootstrapped[id(cell), similarity]
         several = len(group.members) > 1
@@ -122,7 +122,7 @@ def _rows(
             "similarity": similarity,
             "gain": gain.value,
             **interval_columns("gain", gain),
-            **interval_columns("new_gain", paired_gain(group, similarity, baseline, target="new data sets")),
+            **interval_columns("new_gain", cell.gain(similarity, baseline, "new data sets")),
             "df": gain.df,
             "seed_share": gain.seed_share,
             "bootstrap_low": low,

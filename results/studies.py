@@ -89,7 +89,7 @@ def best(samples: Sequence[Sample], metric: Metric) -> int | None:
     return -max(worths)[1] if worths else None
 
 
-def planned_samples(store: Store, record: SweepRecord) -> Iterator[PlannedTrial]:
+def planned_samples(store: Readable, record: SweepRecord) -> Iterator[PlannedTrial]:
     """The samples that the studies of a sweep have drawn, titled for people."""
     for planned in record.studies:
         study = read_study(store, planned.study_id)
@@ -102,7 +102,7 @@ def sample_title(study_title: str, number: int) -> str:
     return f"{study_title}/sample {number}"
 
 
-def search_notes(store: Store, record: SweepRecord) -> tuple[str, ...]:
+def search_notes(store: Readable, record: SweepRecord) -> tuple[str, ...]:
     """In what the searches of a sweep did not treat its similarities alike, a line each."""
     lines = []
     if record.searched_under:
@@ -119,7 +119,7 @@ def searched_under_note(similarity: str) -> str:
     return f"hyperparameters are searched under {similarity} alone, and the other similarities take what it finds"
 
 
-def _num_ended_well(store: Store, planned: PlannedStudy) -> int:
+def _num_ended_well(store: Readable, planned: PlannedStudy) -> int:
     study = read_study(store, planned.study_id)
     samples = study.samples[: planned.num_samples] if study else ()
     return sum(sample.state in ("finished", "pruned") for sample in samples)

@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from search_spaces.catalogue.data_sets import DATA_SETS, PARTS
+from search_spaces.catalogue.data_sets import DATA_SETS, PARTS, default_groups
 from search_spaces.catalogue.families import FAMILIES
 from search_spaces.catalogue.init_regimes import INIT_REGIMES
 from search_spaces.catalogue.similarities import SIMILARITIES
@@ -70,6 +70,10 @@ def _known(kind: str, names: tuple[str, ...]) -> AfterValidator:
         declared = tuple((info.context or {}).get(kind, ()))
         name = value.partition("/")[0] if kind == "data set" else value
         if name not in names and name not in declared:
+            if kind == "data set" and name in default_groups():
+                raise ValueError(
+                    f"'{name}' is a default group, not a data set (evaluation.groups takes it: {name}: all)"
+                )
             raise ValueError(unknown_name(kind, name, [*names, *declared]))
         return value
 

@@ -12,6 +12,7 @@ from search_spaces.catalogue.data_sets import PARTS, default_groups
 from search_spaces.problems import unknown_name
 
 ALL = "all"
+_FORMS = "write default groups, such as [beir, bright], or groups of your own, such as {mine: [NAME, ...]}"
 
 
 def written_out(
@@ -25,7 +26,8 @@ def written_out(
         parts: by whole the data sets that the file itself declares as parts of it.
 
     Raises:
-        ValueError: a group without data sets is none of the catalogue's, or a group stands twice.
+        ValueError: a group without data sets is none of the catalogue's, a group stands twice or is empty, or there is
+            none at all.
     """
     if isinstance(groups, str):
         groups = [groups]
@@ -33,8 +35,10 @@ def written_out(
         if repeated := sorted({name for name in groups if groups.count(name) > 1}):
             raise ValueError(f"'{repeated[0]}' stands twice")
         groups = dict.fromkeys(groups, ALL)
+    if groups is None or groups == {}:
+        raise ValueError(f"there is no group to evaluate on ({_FORMS})")
     if not isinstance(groups, dict):
-        return groups
+        raise ValueError(f"{groups!r} are no groups ({_FORMS})")
     known = {whole: (*PARTS.get(whole, ()), *(parts or {}).get(whole, ())) for whole in (*PARTS, *(parts or {}))}
     return {name: _written_out(name, value, declared, known) for name, value in groups.items()}
 
@@ -58,6 +62,8 @@ def _written_out(
             message = unknown_name("group of the catalogue", str(name), list(known))
             raise ValueError(f"{message}; name the data sets of another: {name}: [NAME, ...]")
         return members
+    if value in ("", [], {}):
+        raise ValueError(f"group '{name}' has no data set: name some ({name}: [NAME, ...]), or leave it out")
     if isinstance(value, str):
         return _parts(value, parts)
     if isinstance(value, list):

@@ -7,8 +7,9 @@ moved folder keeps its results and an edited catalogue entry or file does not re
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from typing import Any
 
 from search_spaces.specs import (
@@ -93,10 +94,17 @@ def encoding_id(checkpoint_hash: str, evaluation: EvaluationSpec) -> str:
 
     The checkpoint's hash covers its prompts, lengths and gammas.
     """
+    spec = _encoded(evaluation)
+    return _digest({"evaluation_version": EVALUATION_VERSION, "checkpoint": checkpoint_hash, "spec": spec})
+
+
+@lru_cache(maxsize=4096)  # every checkpoint of a sweep is evaluated alike
+def _encoded(evaluation: EvaluationSpec) -> Mapping[str, Any]:
+    """What decides embeddings beside the checkpoint."""
     spec = {key: value for key, value in _canonical(evaluation).items() if key not in _NOT_ENCODING}
     if evaluation.pool is not None:
         spec["pool"] = pool_id(evaluation)
-    return _digest({"evaluation_version": EVALUATION_VERSION, "checkpoint": checkpoint_hash, "spec": spec})
+    return spec
 
 
 def pool_id(evaluation: EvaluationSpec) -> str:

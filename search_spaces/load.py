@@ -62,7 +62,9 @@ def parse_sweep(text: str, *, where: str, folder: Path) -> SweepFile:
     try:
         sweep = SweepFile.model_validate_json(json.dumps(raw, default=str), strict=True, context=_declared_names(raw))
     except ValidationError as error:
-        problems += [_as_problem(detail, where) for detail in error.errors()]
+        # A default that is made of other keys cannot be made when one of those is wrong, which is told itself.
+        details = [detail for detail in error.errors() if detail["type"] != "default_factory_not_called"]
+        problems += [_as_problem(detail, where) for detail in details]
     if problems:
         raise InputError(problems)
     return sweep
@@ -161,10 +163,16 @@ def _resolve_paths(raw: dict[str, Any], where: str, folder: Path) -> Iterator[Pr
         scheme, _, rest = source.partition(":") if isinstance(source, str) else ("", "", "")
         if scheme not in ("path", "trial") or not rest or (scheme == "trial" and "://" in rest):
             continue
-        location = (folder / Path(rest).expanduser()).resolve()
-        holder[field] = f"{scheme}:{location}"
-        if scheme == "path" and not location.exists():  # a trial that is not there has more to say of its sweep
-            yield Problem(where=where, key=key, message=f"there is no file or folder {location}")
+        try:
+            location = (folder / Path(rest).expanduser()).resolve()
+            # A trial that is not there has more to say of its sweep.
+            message = "" if scheme == "trial" or location.exists() else f"there is no file or folder {location}"
+            holder[field] = f"{scheme}:{location}"
+        except (OSError, ValueError, RuntimeError) as error:  # too long, with a NUL byte, ~ of nobody
+            message = f"{rest[:80]!r} cannot be a path ({getattr(error, 'strerror', None) or error})"
+        if message:
+            hint = " (the path begins or ends with a space)" if rest != rest.strip() else ""
+            yield Problem(where=where, key=key, message=message + hint)
 
 
 def _as_problem(detail: ErrorDetails, where: str) -> Problem:

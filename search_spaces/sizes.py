@@ -13,7 +13,7 @@ def parse_size(written: object) -> int:
         ValueError: it is anything else: 'GB' means two things, and a bare number could be any unit.
     """
     if not isinstance(written, str) or re.fullmatch(SIZE_PATTERN, written) is None:
-        raise ValueError(f"'{written}' is not a size (write a whole number and {', '.join(_UNITS)}, such as 2GiB)")
+        raise ValueError(f"{written!r} is not a size (write a whole number and {', '.join(_UNITS)}, such as 2GiB)")
     return int(written[:-3]) * _UNITS[written[-3:]]
 
 

@@ -76,8 +76,11 @@ def explain(collected: Collected, table: Table, cell: FoundCell) -> Explanation:
     )
     if origin.published or cell.row.get("kind") == REFERENCE:
         return replace(plain, external=_external(table, cell))
-    trials = tuple(_trials(collected, origin, cell.row))
-    probes = tuple(_probe(collected, probe_id) for probe_id in probe_ids(origin, cell.row))
+    probed = {probe.trial_id for probe in collected.record.probes}
+    every = tuple(_trials(collected, origin, cell.row))
+    trials = tuple(trial for trial in every if trial.trial_id not in probed)
+    of_probes = (*probe_ids(origin, cell.row), *(trial.trial_id for trial in every if trial.trial_id in probed))
+    probes = tuple(_probe(collected, probe_id) for probe_id in of_probes)
     known = collected.trials.filter(pl.col("trial_id").is_in([trial.trial_id for trial in trials]))
     evaluated = evaluations_behind(collected, origin, cell.row)
     return replace(

@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 
 from results.plots.plot import NothingToDrawError, Plot, PlotSource
 from results.plots.style import COLUMN, PAGE, in_catalogue_order, new_figure, panels, shortened, styled, titled
-from results.scores import group_scores, mean_if_whole
+from results.scores import group_means, mean_if_whole
 from results.selection import refuse_pooled_data, refuse_repeats, scale_text, select_trials
 from results.tables.parts import model_name
 
@@ -70,15 +70,15 @@ def _rows(source: PlotSource) -> pl.DataFrame:
     if not options.pool:
         refuse_pooled_data(trained)
     own = pl.col("similarity").is_null() | (pl.col("similarity") == pl.col("score_similarity"))
-    if collected.per_query.filter(~own).is_empty():
+    if collected.scored.filter(~own).is_empty():
         raise NothingToDrawError(
             "each checkpoint is scored with its own similarity alone; the sweep file asks for the others with "
             "evaluation.score_similarities: all"
         )
-    found = collected.per_query.filter("is_main").select(_SCORED).unique(maintain_order=True)
+    found = collected.data_set_scores.select(_SCORED).unique(maintain_order=True)
     asked = chosen.drop("score_similarity").unique(maintain_order=True)
     asked = asked.join(found, on=[n for n in _SCORED if n != "score_similarity"], maintain_order="left")
-    scores = group_scores(collected.per_query, asked.select(chosen.columns)).with_columns(
+    scores = group_means(collected.data_set_scores, asked.select(chosen.columns)).with_columns(
         model_name(), scale=scale_text(), trained=pl.col("similarity").fill_null(UNTRAINED)
     )
     scores = _beside_each_scale(scores)

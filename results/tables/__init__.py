@@ -11,6 +11,7 @@ from results.magnitude_correlation import SIMILARITY
 from results.tables import (
     claims,
     cohen_d,
+    cost,
     fisher_check,
     fisher_summary,
     gains,
@@ -204,7 +205,8 @@ TABLES = Registry(
             build=fisher_check.build_published,
             applies=_has_probes,
         ),
-        TableBuilder(name="missing", summary="what the sweep asked for and does not have", build=missing.build),
+        TableBuilder(name="cost", summary="time, devices, tokens and memory", build=cost.build),
+        TableBuilder(name="missing", summary="what is missing, failed, duplicate or mixed", build=missing.build),
     ],
 )
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from results.collect import Collected
-from results.compared import Compared, compared
+from results.compared import Compared
 from results.estimates import FIXED_SEEDS, LEVELS, with_marks
 from results.gain_intervals import POOLED, gain_intervals, with_intervals
 from results.gains import gains, start_similarity
@@ -36,7 +36,7 @@ def gain_rows(collected: Collected, expected: pl.DataFrame, options: TableOption
     )
     chosen = select_trials(expected, options.where)
     is_pooled = chosen["training_data_hash"].drop_nulls().n_unique() > 1
-    cells = [] if is_pooled else compared(collected.query_scores, chosen, reference=options.baseline)
+    cells = [] if is_pooled else collected.compared(chosen, reference=options.baseline)
     rows = with_intervals(every, gain_intervals(cells, options.baseline, correction=options.correction))
     if is_pooled:
         rows = rows.with_columns(gain_reason=pl.lit(POOLED))
@@ -55,7 +55,7 @@ def compared_cells(collected: Collected, expected: pl.DataFrame, options: TableO
     """
     chosen = select_trials(expected, options.where)
     refuse_repeats(chosen)
-    return compared(collected.query_scores, chosen, reference=options.baseline)
+    return collected.compared(chosen, reference=options.baseline)
 
 
 def cell_columns(rows: pl.DataFrame, group_header: str = "group") -> tuple[Column, ...]:

@@ -14,10 +14,10 @@ def block(*values: float) -> Block:
 
 
 def test_units_are_full_and_different():
-    texts = [f"text {number}" for number in range(200)]
-    assert [len(unit) for unit in units_of(texts, 2)] == [64, 64]
+    texts = [f"text {number}" for number in range(3000)]
+    assert [len(unit) for unit in units_of(texts, 1)] == [64, 1024]
     units = units_of(texts, 100)
-    assert [text for unit in units for text in unit] == texts[:192]
+    assert [text for unit in units for text in unit] == texts[: 64 + 2 * 1024]
 
 
 def test_vectors_that_differ_are_refused():

@@ -2,30 +2,28 @@
 
 import csv
 import io
-from typing import TYPE_CHECKING
+
+from small_sweeps import Sweep
 
 from results.rows import read_rows
 from results.store import open_store
 
-if TYPE_CHECKING:
-    from conftest import Sweep
 
-
-def table_of(sweep: "Sweep", name: str = "gains") -> list[dict[str, str]]:
+def table_of(sweep: Sweep, name: str = "gains") -> list[dict[str, str]]:
     """The rows of a table, as its CSV holds them."""
     done = sweep.command("tables", str(sweep.folder), name, "--format", "csv")
     assert done.returncode == 0, done.stderr
     return list(csv.DictReader(io.StringIO(done.stdout)))
 
 
-def checkpoints_of(sweep: "Sweep") -> dict[str, str]:
+def checkpoints_of(sweep: Sweep) -> dict[str, str]:
     """Trial -> checkpoint hash."""
     store = open_store(str(sweep.folder))
     keys = [key for key in store.list("trials") if key.endswith("/trial.parquet")]
     return {key.split("/")[1]: read_rows(store, key, "trials")["checkpoint_hash"][0].as_py() for key in keys}
 
 
-def assert_same_outcome(ours: "Sweep", theirs: "Sweep") -> None:
+def assert_same_outcome(ours: Sweep, theirs: Sweep) -> None:
     """Both came to the same checkpoints and tables, to the last digit."""
     assert checkpoints_of(ours) == checkpoints_of(theirs)
     for name in ("gains", "fisher_check"):

@@ -170,6 +170,8 @@ def test_weights_that_are_not_installed_name_the_family(make_sweep):
     [
         (["nDCG@10", "nDGC@10"], "data_sets[0].measures[1]", "'nDGC@10' is not a measure"),
         (["RBP(p=0.8)"], "data_sets[0].measures[0]", "no installed package computes the measure 'RBP(p=0.8)'"),
+        (["nDCG@10", "NumRet"], "data_sets[0].measures[1]", "'NumRet' counts instead of measuring from 0 to 1"),
+        (["nDCG@10", "nDCG(cutoff=10)"], "data_sets[0].measures[1]", "is the same measure as 'nDCG@10' before it"),
         ([], "data_sets[0].measures", "at least 1 item"),
     ],
 )

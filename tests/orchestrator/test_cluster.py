@@ -1,12 +1,16 @@
 """Sweeps on real Ray clusters of several nodes, which are lost while they run."""
 
+import gc
 import signal
+import weakref
 
 import pytest
-from conftest import Sweep
+import ray
 from nodes import ENVIRONMENT, ray_cluster
 from outcomes import assert_same_outcome, checkpoints_of
+from small_sweeps import Sweep
 
+from orchestrator.cluster import Cluster, connected
 from results.layout import SWEEP_LOCK
 from results.locks import is_held
 from results.store import open_store
@@ -92,3 +96,24 @@ def _read_until(driver, word):
         if word in line:
             return line
     raise AssertionError(f"'{word}' was not printed")
+
+
+class Cycle:
+    """Garbage that holds a reference to an object of Ray's."""
+
+    def __init__(self):
+        self.itself, self.reference = self, ray.put(1)
+
+
+@pytest.mark.slow
+def test_no_garbage_refers_to_ray_when_it_is_shut_down():
+    """Freed meanwhile by another thread it would end the process, with exit code 1 and no word."""
+    freed_while_connected = []
+    gc.collect()
+    gc.disable()  # as if nothing were allocated until then
+    try:
+        with connected(Cluster(num_cpus=1), on_head_lost=print):
+            weakref.finalize(Cycle(), lambda: freed_while_connected.append(ray.is_initialized()))
+    finally:
+        gc.enable()
+    assert freed_while_connected == [True]

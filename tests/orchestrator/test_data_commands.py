@@ -231,13 +231,35 @@ def test_describe_says_all_of_an_entry(workplace):
         (["describe"], "name data sets, a default group, or a sweep file"),
         (["fetch"], "name data sets, a default group, or a sweep file"),
         (["check", "nowhere.yaml"], "cannot be read"),
-        (["check", "path:nowhere"], "there is no folder"),
+        (["check", "path:nowhere"], "nowhere: there is no folder"),
+        (["list", "path:nowhere"], "nowhere: there is no folder"),
+        (["list", "path:"], "path:: names no folder (write path:FOLDER)"),
+        (["check", "path:/"], "path:/: names no folder"),
+        (["check", "path:~nobody-of-this-name/x"], "cannot be a path (Could not determine home directory.)"),
+        (["fetch", f"path:{'x' * 300}"], "cannot be a path (File name too long)"),
+        (["check", "."], "'.' is a folder: write path:."),
     ],
 )
 def test_arguments_that_are_nothing(workplace, arguments, message):
     done = data(workplace, *arguments)
-    assert done.returncode in (1, 2)
+    assert done.returncode in ((0, 1, 2) if arguments == ["list", "path:nowhere"] else (1, 2))
     assert message in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_folders_with_spaces_a_slash_at_their_end_or_under_home_are_folders(workplace, monkeypatch):
+    home = workplace / "home of one"
+    write_mteb(home / "My Notes")
+    (home / "My Notes" / "qrels" / "test.tsv").write_text("q1\td0\t1\nq2\td1\t1\n")
+    monkeypatch.setenv("HOME", str(home))
+    for written in (
+        "path:~/My Notes",
+        "path:~/My Notes/",
+        f"path:{home}/My Notes",
+        f"path:{home}/../{home.name}/My Notes",
+    ):
+        [row], code = as_json(workplace, "check", written)
+        assert (code, row["name"], row["verdict"], row["documents"]) == (0, "my notes", "right", 3)
 
 
 def test_all_unknown_names_are_told_at_once():
@@ -252,3 +274,11 @@ def test_all_unknown_names_are_told_at_once():
 )
 def test_sizes_for_people(num_bytes, shown):
     assert size(num_bytes) == shown
+
+
+def test_a_test_split_that_asks_nothing_is_wrong(workplace):
+    write_mteb(workplace / "mine")
+    (workplace / "mine" / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n")
+    [row], code = as_json(workplace, "check", f"path:{workplace / 'mine'}")
+    assert (code, row["verdict"]) == (1, "wrong")
+    assert row["faults"] == ["split 'test' has neither a judgement nor a question with an answer"]

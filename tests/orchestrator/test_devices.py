@@ -16,8 +16,8 @@ import psutil
 import pytest
 import torch
 import yaml
-from conftest import Sweep, write_collection
 from safetensors.torch import load_file
+from small_sweeps import Sweep, write_collection
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 

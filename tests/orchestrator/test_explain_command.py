@@ -10,6 +10,7 @@ import pytest
 from mirrored_sweeps import COSINE, QNORM, RECORD, close, end_everything, open_tracking, place_of, runs_by_name
 
 from orchestrator.explain_command import explain_cell
+from orchestrator.open_sources import open_sources
 from results import layout
 from results.store import open_store
 from results.tables import TABLES, WITH_REFERENCES
@@ -21,7 +22,8 @@ QNORM_GAIN = ("similarity=qnorm", "group=out", "column=gain")
 
 
 def explained(store, record=RECORD, *cell):
-    text = explain_cell(store, record, "gains", cell or QNORM_GAIN, TableOptions(), as_json=True)
+    store.write(layout.SWEEP_RECORD, layout.to_bytes(record))
+    text = explain_cell(open_sources([store.uri]), "gains", cell or QNORM_GAIN, TableOptions(), as_json=True)
     return json.loads(text)
 
 
@@ -63,10 +65,12 @@ def test_a_server_that_is_away_hides_nothing_else(store):
 
 def test_what_is_no_table_or_cell_is_a_problem_of_the_input(store):
     end_everything(store)
+    store.write(layout.SWEEP_RECORD, layout.to_bytes(RECORD))
+    source = open_sources([store.uri])
     with pytest.raises(InputError, match="did you mean 'gains'"):
-        explain_cell(store, RECORD, "gain", ["1"], TableOptions(), as_json=False)
+        explain_cell(source, "gain", ["1"], TableOptions(), as_json=False)
     with pytest.raises(InputError, match="which number of the row"):
-        explain_cell(store, RECORD, "gains", ["1"], TableOptions(), as_json=False)
+        explain_cell(source, "gains", ["1"], TableOptions(), as_json=False)
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +86,7 @@ def finished(tmp_path_factory, make_sweep_in):
 @pytest.mark.slow
 def test_every_number_of_every_table_of_a_real_sweep_is_explained(finished):
     """By the command, from what the JSON of the tables says of rows and columns."""
-    store = open_store(str(finished.folder))
-    record = layout.from_bytes(layout.SweepRecord, store.read(layout.SWEEP_RECORD))
+    source = open_sources([str(finished.folder)])
     done = finished.command("tables", "sweep", "--format", "json", "-o", "json", "--allow-missing")
     assert done.returncode == 0, done.stderr
     tables = [json.loads(path.read_text()) for path in sorted((finished.file.parent / "json").glob("*.json"))]
@@ -97,7 +100,7 @@ def test_every_number_of_every_table_of_a_real_sweep_is_explained(finished):
             key = column["key"]
             row = next((r for r in table["rows"] if r["values"][key] is not None), table["rows"][0])
             cell = (str(row["row"]), f"column={key}")
-            found = json.loads(explain_cell(store, record, table["name"], cell, TableOptions(), as_json=True))
+            found = json.loads(explain_cell(source, table["name"], cell, TableOptions(), as_json=True))
             if found["external"]:
                 assert table["name"] == "fisher_published"
                 continue

@@ -16,7 +16,7 @@ def plan(*arguments, home):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "COLUMNS": "250"}
     environment.pop("HF_HUB_CACHE", None)
     command = [sys.executable, "-m", "orchestrator.cli", "plan", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
 
 
 def as_json(*arguments, home):

@@ -103,7 +103,7 @@ def test_a_killed_driver_and_a_killed_worker_change_no_number(make_sweep):
 
     driver = disturbed.start("run", disturbed.file.name)
     disturbed.wait_for(lambda sweep: kill_running_worker(sweep.folder))
-    out, err = driver.communicate(timeout=180)
+    out, err = driver.communicate(timeout=600)
     assert driver.returncode == 0, out + err + disturbed.logs()
     assert max(status["attempt"] for status in disturbed.statuses().values()) > 1
 
@@ -128,11 +128,12 @@ def test_a_trial_alone_gives_what_it_gives_on_a_used_ray_worker(make_sweep):
         assert read_rows(ours, key, "per_query") == read_rows(theirs, key, "per_query")
 
 
+@pytest.mark.heavy
 def test_a_worker_killed_once_too_often_is_recorded_and_the_others_finish(make_sweep):
     sweep = make_sweep(resources={"retries": 0}, training={"steps": 30})
     driver = sweep.start("run", sweep.file.name)
     sweep.wait_for(lambda sweep: sweep.training_checkpoints() and kill_running_worker(sweep.folder))
-    out, err = driver.communicate(timeout=180)
+    out, err = driver.communicate(timeout=600)
     assert driver.returncode == 1, out + err
     statuses = sweep.statuses()
     failed = [status for status in statuses.values() if status["state"] == "failed"]
@@ -185,7 +186,7 @@ def test_a_second_run_of_a_running_sweep_is_refused(make_sweep):
     status = sweep.command("status", str(sweep.folder))
     assert "is running" in status.stdout
     driver.send_signal(signal.SIGINT)
-    out, err = driver.communicate(timeout=180)
+    out, err = driver.communicate(timeout=600)
     assert driver.returncode == 130, out + err
     assert "To go on where it stopped" in out
     status = sweep.command("status", sweep.file.name)

@@ -147,6 +147,13 @@ def lose_one_and_run_again(kept):
     code, output = runs_command(kept.store.uri, "-o", kept.exported / "again")
     assert (code, "its run file is missing (run the sweep again, or export the others" in output) == (2, True)
     assert not (kept.exported / "again").exists()
+    lock = kept.store.lock(layout.SWEEP_LOCK, owner="a driver", stale_after_s=60.0)
+    code, output = runs_command(kept.store.uri, "-o", kept.exported / "again")
+    lock.release()
+    assert code == 2
+    assert output.startswith(f"{kept.store.uri}: this sweep is running, and ")
+    assert output.endswith(" are there: wait until it has ended, or export the others with --allow-missing")
+    assert not (kept.exported / "again").exists()
     assert runs_command(kept.store.uri, "-o", kept.exported / "again", "--allow-missing")[0] == 0
     plan = make_plan(resolve(kept.file), kept.store)
     assert "to evaluate" in [trial.state for trial in plan.trials]

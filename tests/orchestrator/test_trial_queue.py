@@ -6,7 +6,7 @@ from orchestrator.retries import Retries
 from orchestrator.trial_queue import TrialQueue
 
 
-def _queue(keys, *, at_once=None, closed=None, limit=1, clock=None):
+def _queue(keys, *, at_once=None, closed=None, limit=1, clock=None, waits_for=None):
     retries = Retries(limit=limit, clock=lambda: (clock or [0.0])[0])
     queue = TrialQueue(
         keys,
@@ -14,6 +14,7 @@ def _queue(keys, *, at_once=None, closed=None, limit=1, clock=None):
         retries=retries,
         at_once=at_once,
         is_closed=lambda: bool(closed),
+        waits_for=waits_for,
     )
     return queue, retries
 
@@ -57,3 +58,37 @@ def test_a_closed_queue_hands_out_nothing():
     assert queue.suggest("1")
     closed.append(True)
     assert queue.suggest("2") == Searcher.FINISHED
+
+
+def test_what_goes_on_from_another_waits_until_that_has_ended():
+    queue, _ = _queue(["long", "longer", "short", "other"], waits_for={"long": "short", "longer": "long"})
+    assert queue.suggest("1")["trial_id"] == "short"
+    assert queue.suggest("2")["trial_id"] == "other"
+    assert queue.suggest("3") is None
+    queue.on_trial_complete("2")
+    assert queue.suggest("3") is None
+    queue.on_trial_complete("1")
+    assert queue.suggest("3")["trial_id"] == "long"
+    assert queue.suggest("4") is None
+    queue.on_trial_complete("3")
+    assert queue.suggest("4")["trial_id"] == "longer"
+
+
+def test_it_waits_for_the_next_try_of_one_that_died_and_for_none_that_was_given_up():
+    clock = [0.0]
+    queue, retries = _queue(["short", "long"], clock=clock, waits_for={"long": "short"})
+    queue.suggest("1")
+    assert retries.died("short")
+    queue.again("short")
+    queue.on_trial_complete("1", error=True)
+    assert queue.suggest("2") is None
+    clock[0] = 1.0
+    assert queue.suggest("2")["trial_id"] == "short"
+    assert not retries.died("short")
+    queue.on_trial_complete("2", error=True)
+    assert queue.suggest("3")["trial_id"] == "long"
+
+
+def test_it_waits_for_none_that_is_not_left():
+    queue, _ = _queue(["long"], waits_for={"long": "short"})
+    assert queue.suggest("1")["trial_id"] == "long"

@@ -1,6 +1,7 @@
 """Sweeps that search: the same samples, choice and tables whatever is killed; shown by `status`, MLflow and Optuna."""
 
 import json
+import secrets
 import signal
 import sqlite3
 
@@ -11,6 +12,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from outcomes import assert_same_outcome, table_of
 
+from orchestrator.machine import available_cpus
 from orchestrator.tuning.drawing import draw
 from orchestrator.tuning.halving import Course, verdicts
 from results.layout import STUDIES_JOURNAL, checkpoint_prefix, history_rows, trial_rows
@@ -41,26 +43,34 @@ SPEC = TuneSpec(
 )
 
 
-def _tuned(make_sweep, name="tiny", *, similarity=("cosine", "qnorm"), seed=(0, 1), steps=STEPS, **tune):
+def _tuned(make_sweep, name="tiny", *, similarity=("cosine", "qnorm"), seed=(0, 1), steps=STEPS, blocks=None, **tune):
     return make_sweep(
         name,
         axes={"init_regime": "random", "similarity": list(similarity), "seed": list(seed)},
         training={"steps": steps, "global_batch": 8, "learning_rate": None},
         validation={"data": "zoo/test", "every_steps": 2},
         tune={**TUNE, **tune},
-        resources={"cpus": 1, "at_once": 2},
+        **{"resources": {"cpus": 1, "at_once": 2}, **(blocks or {})},
     )
 
 
 def _studies(sweep):
     """Title -> record of each study."""
-    store = open_store(str(sweep.folder))
-    found = [read_study(store, path.parent.name) for path in sweep.folder.glob("studies/*/study.json")]
+    return _studies_in(str(sweep.folder))
+
+
+def _studies_in(where):
+    store = open_store(where)
+    found = [read_study(store, key.split("/")[1]) for key in store.list("studies") if key.endswith("/study.json")]
     return {study.title: study for study in found}
 
 
 def _num_ended(sweep):
-    return sum(sample.state != "drawn" for study in _studies(sweep).values() for sample in study.samples)
+    return _num_ended_in(str(sweep.folder))
+
+
+def _num_ended_in(where):
+    return sum(sample.state != "drawn" for study in _studies_in(where).values() for sample in study.samples)
 
 
 def _reported(sweep):
@@ -98,7 +108,7 @@ def test_a_killed_driver_and_a_killed_worker_change_neither_study_nor_choice_nor
     assert _studies(disturbed) == _studies(undisturbed)
     assert list(map(trial_id, _reported(disturbed).values())) == list(map(trial_id, _reported(undisturbed).values()))
     assert_same_outcome(disturbed, undisturbed)
-    _check_studies(undisturbed)
+    _check_studies(undisturbed, num_studies=2, seeds=(0, 1))
     _check_journal(disturbed)
     _check_mlflow(disturbed)
     again = disturbed.run()
@@ -106,10 +116,10 @@ def test_a_killed_driver_and_a_killed_worker_change_neither_study_nor_choice_nor
     assert "Nothing is left to run" in again.stdout
 
 
-def _check_studies(sweep):
+def _check_studies(sweep, *, num_studies, seeds):
     """Equal budgets, drawn and pruned as the rules say from what was told, and the best of each runs over all seeds."""
     store, studies, reported = open_store(str(sweep.folder)), _studies(sweep), _reported(sweep)
-    assert [len(study.samples) for study in studies.values()] == [6, 6]
+    assert [len(study.samples) for study in studies.values()] == [6] * num_studies
     pruned = 0
     for title, study in studies.items():
         for number, sample in enumerate(study.samples):
@@ -128,11 +138,11 @@ def _check_studies(sweep):
             (max(score for _, score in s.scores), -n) for n, s in enumerate(study.samples) if s.state == "finished"
         )
         chosen = study.samples[-best[1]].values
-        for seed in (0, 1):
+        for seed in seeds:
             settings = reported[f"{title}/s{seed}"].training
             assert {name: getattr(settings, name) for name in chosen} == chosen
     assert pruned
-    assert len(reported) == 4
+    assert len(reported) == num_studies * len(seeds)
 
 
 def _check_journal(sweep):
@@ -228,3 +238,44 @@ def test_the_budget_of_trials_counts_samples(make_sweep):
     assert "the budget of trained trials is spent (budget.trials)" in done.stdout
     [study] = _studies(sweep).values()
     assert [sample.state for sample in study.samples] == ["finished", "finished"]
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(available_cpus() < 2, reason="two processes need two CPUs")
+def test_samples_on_two_devices_are_drawn_and_pruned_as_the_rules_say(make_sweep):
+    resources = {"devices": 2, "cpus": available_cpus() // 2, "threads": 1}  # a pruned sample must give all of it back
+    sweep = _tuned(make_sweep, similarity=["cosine"], seed=(0,), blocks={"resources": resources})
+    done = sweep.run()
+    assert done.returncode == 0, done.stdout + done.stderr + sweep.logs()
+    _check_studies(sweep, num_studies=1, seeds=(0,))
+    _check_journal(sweep)
+    doctor = sweep.command("doctor", str(sweep.folder))
+    assert doctor.returncode == 0, doctor.stdout + doctor.stderr
+
+
+@pytest.mark.heavy
+def test_a_search_in_a_bucket_whose_driver_is_killed_finds_what_one_on_a_disk_finds(make_sweep, s3_bucket):
+    uri = f"{s3_bucket}/{secrets.token_hex(6)}/sweep"
+    # No checkpoints to resume from: each would be 140 MB, and the server is slow.
+    blocks = {"checkpoints": {"every_steps": None, "every_s": 1e6}}
+    settings = {"similarity": ["cosine"], "seed": (0,), "num_samples": 4}
+    local = _tuned(make_sweep, "local", **settings, blocks=blocks)
+    done = local.run()
+    assert done.returncode == 0, done.stdout + done.stderr + local.logs()
+    remote = _tuned(make_sweep, "remote", **settings, blocks={**blocks, "storage": uri})
+    driver = remote.start("run", remote.file.name)
+    remote.wait_for(lambda _: _num_ended_in(uri) >= 2)
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    assert _num_ended_in(uri) < 4, "killed too late to show anything"
+
+    done = remote.run()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert _studies_in(uri) == _studies(local)
+    tables = [remote.command("tables", where, "gains", "--format", "csv") for where in (uri, str(local.folder))]
+    assert [table.returncode for table in tables] == [0, 0], tables[0].stderr + tables[1].stderr
+    assert tables[0].stdout == tables[1].stdout
+    store = open_store(uri)
+    for sample in next(iter(_studies_in(uri).values())).samples:
+        assert not store.list(checkpoint_prefix(sample.trial_id))
+    assert "Nothing is left to run" in remote.run().stdout

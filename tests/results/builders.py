@@ -225,7 +225,8 @@ class SweepFolder:
 
         `columns` are further ones of its own row.
         """
-        key = self.plan_trial(spec, status=Status(state="finished", started_at="2026-01-01T00:00:00+00:00"))
+        times = {"started_at": "2026-01-01T00:00:00+00:00", "finished_at": "2026-01-01T00:06:00+00:00"}
+        key = self.plan_trial(spec, status=Status(state="finished", **times))
         provenance = json.dumps({"packages": packages or {"torch": "2.13.0"}})
         write_rows(self.store, trial_rows(key), "trials", [trial_row(spec, provenance) | columns])
         for planned in self.evaluations:
@@ -573,6 +574,17 @@ def seeded_queries(seed, spec):
     return score
 
 
+def costs_of(seed, layers):
+    """The columns of a trial that say what its training took."""
+    return {
+        "train_wall_s": 20.0 * layers + seed % 7,
+        "steps_done": 15,
+        "pairs_per_s": 64.0,
+        "tokens_per_s": 4096.0,
+        "peak_memory_bytes": 2**28 * layers + seed,
+    }
+
+
 def seeded_sweep(store):
     """Three seeds of two families, two groups out of domain that share a data set, one data set of two parts."""
     folder = SweepFolder(
@@ -590,7 +602,8 @@ def seeded_sweep(store):
             if regime not in regimes or (family == "bert" and similarity in ("dot", "learnable")):
                 continue
             spec = trained(similarity, seed=seed, family=family, layers=None, init_regime=regime)
-            folder.add_trial(spec, seeded_queries(seed, spec), validation_score=VALIDATED[similarity])
+            took = costs_of(seed, layers=spec.encoder.layers or 12)
+            folder.add_trial(spec, seeded_queries(seed, spec), validation_score=VALIDATED[similarity], **took)
         spec = untrained(family=family, layers=None)
         folder.add_trial(spec, seeded_queries(0, spec))
     for seed in (0, 42, 1337):

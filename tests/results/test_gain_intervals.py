@@ -55,7 +55,7 @@ def test_a_lost_query_or_trial_gives_no_array(folder):
     folder.add_trial(trained("cosine"), lambda *_: [0.5, 0.4])
     short = folder.add_trial(trained("qnorm"), lambda *_: [0.5])
     collected = collect(folder.store, folder.record())
-    of_data = next(iter(query_scores(collected.per_query).values()))
+    of_data = next(iter(query_scores(collected.scored, collected.query_rows).values()))
     assert of_data.seeds_by_queries([short], "qnorm") is None
     assert of_data.seeds_by_queries(["unknown"], "qnorm") is None
     assert cells_of(collected)[0].reasons == {"qnorm": ROWS_MISSING}

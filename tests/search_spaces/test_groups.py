@@ -82,8 +82,14 @@ def test_a_whole_has_a_name_of_its_own(parse, raw, tmp_path, name, part_of, mess
         ({"own": ["cqadupstak"]}, "'cqadupstak' is not a data set (did you mean 'cqadupstack-"),
         ({"own": ["scifact", "scifact"]}, "'scifact' stands twice"),
         ({"own": 3}, "evaluation.groups.own"),
-        ({}, "evaluation.groups"),
-        ([], "evaluation.groups"),
+        ({}, "evaluation.groups: there is no group to evaluate on (write default groups, such as [beir, bright]"),
+        ([], "evaluation.groups: there is no group to evaluate on"),
+        (None, "evaluation.groups: there is no group to evaluate on"),
+        (7, "evaluation.groups: 7 are no groups (write default groups"),
+        ([["beir"]], "evaluation.groups: [['beir']] are no groups"),
+        ({"own": []}, "evaluation.groups: group 'own' has no data set: name some (own: [NAME, ...]), or leave it out"),
+        ({"own": ""}, "evaluation.groups: group 'own' has no data set"),
+        ({"own": ["beir"]}, "'beir' is a default group, not a data set (evaluation.groups takes it: beir: all)"),
     ],
 )
 def test_groups_that_cannot_be_meant(parse, raw, groups, message):

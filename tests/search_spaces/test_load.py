@@ -135,3 +135,25 @@ def test_training_defaults_live_in_the_dataclass_alone(parse, raw):
     sweep = parse(raw)
     assert set(type(sweep.training).model_fields) == set(TrainingSettings.__dataclass_fields__)
     assert sweep.training.gamma_learning_rate is None
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("nowhere", "'nowhere' is not a source (write hf:ORG/NAME@REVISION, path:FOLDER"),
+        ("path:", "'path:' is not a source"),
+        ("path:nowhere", "there is no file or folder"),
+        ("path:. ", "(the path begins or ends with a space)"),
+        (f"path:{'x' * 300}", "cannot be a path (File name too long)"),
+        ("path:a\0b", "cannot be a path (embedded null byte)"),
+        ("path:~nobody-of-this-name/x", "cannot be a path (Could not determine home directory.)"),
+    ],
+)
+def test_a_wrong_source_is_one_problem(parse, raw, source, message):
+    """And not a second one of the default of `measures`, which is made of other keys."""
+    raw["data_sets"] = [{"name": "mine", "source": source}]
+    with pytest.raises(InputError) as refused:
+        parse(raw)
+    [problem] = refused.value.problems
+    assert problem.key == "data_sets[0].source"
+    assert message in problem.message

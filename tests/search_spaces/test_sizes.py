@@ -24,7 +24,7 @@ def test_what_is_no_size_is_refused(parse, raw, text):
     raw["resources"] = {"memory": text}
     with pytest.raises(InputError) as refused:
         parse(raw)
-    said = f"'{text}' is not a size (write a whole number and KiB, MiB, GiB, TiB, such as 2GiB)"
+    said = f"{text!r} is not a size (write a whole number and KiB, MiB, GiB, TiB, such as 2GiB)"
     assert {(p.key, p.message) for p in refused.value.problems} == {
         ("evaluation.memory_budget", said),
         ("resources.memory", said),

@@ -1,7 +1,9 @@
 """Scored pairs: trained on, evaluated both ways round, and held against arithmetic of its own and published figures."""
 
 import json
+import re
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,14 +13,15 @@ from tiny_trials import train_here, trial_spec, with_hash
 from results.layout import norm_rows, sts_rows
 from results.rows import read_rows
 from results.store import open_store
-from search_spaces.catalogue.data_sets import DataSet
+from search_spaces.catalogue.data_sets import DATA_SETS, DataSet
 from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.identity import encoding_id, evaluation_id
 from search_spaces.scoring import score_similarities
 from search_spaces.specs import DataSpec, EvaluationSpec, ScaleSpec, SimilaritySpec
 from trainers import data_sets
 from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoint
-from trainers.evaluation.evaluate import evaluate
+from trainers.evaluation.encoding_meter import EncodingMeter
+from trainers.evaluation.evaluate import evaluate, evaluate_all
 from trainers.evaluation.evaluate_sts import embed_pairs
 from trainers.evaluation.evaluations import missing_evaluations
 from trainers.evaluation.kept_embeddings import kept_parts
@@ -212,3 +215,28 @@ def test_untrained_minilm_has_its_published_correlation(shared_data, whole_minil
     assert found["qnorm", "forward"] == pytest.approx(found["dnorm", "swapped"])
     assert found["qnorm", "forward"] != found["qnorm", "swapped"]
     assert found["qnorm", "forward"] < found["cosine", "forward"] - 3
+
+
+def test_how_far_the_encoding_is_is_told(tmp_path, entry, checkpoint, monkeypatch):
+    monkeypatch.setattr("trainers.evaluation.evaluate_sts.EncodingMeter", partial(EncodingMeter, every_s=0.0))
+    store, evaluation = open_store(str(tmp_path / "sweep")), EvaluationSpec(data=data_of(entry, "test"))
+    said = []
+    evaluate_all(checkpoint, {evaluation: FIXED}, store=store, say=said.append)
+    texts = {text for first, second, _ in SIMILAR for text in (first, second)}
+    assert said[0] == "evaluating pairs"
+    assert re.fullmatch(rf"evaluating pairs: {len(texts)} of {len(texts)} texts encoded, [\d,.]+ texts/s", said[-1])
+
+
+@pytest.mark.slow
+def test_the_catalogues_figure_of_sick_is_of_all_its_splits_as_one(shared_data, whole_minilm, tmp_path):
+    """As MTEB has it; SentEval's test split, above, is half of them."""
+    files = [shared_data("sts") / f"sickr-{split}.tsv" for split in ("train", "dev", "test")]
+    lines = [line for file in files for line in file.read_text().splitlines()[1:]]
+    (tmp_path / "test.tsv").write_text("\n".join(["score\tsentence1\tsentence2", *lines]) + "\n")
+    [figure] = DATA_SETS["sickr"].reference
+    entry = DATA_SETS["sickr"].read_from(f"path:{tmp_path}").model_copy(update={"config": None})
+    pairs = scored_pairs(data_sets.load(entry), "test")
+    embedded = embed_pairs(whole_minilm, pairs, evaluation=EvaluationSpec(data=DataSpec(entry=entry, split="test")))
+    found = spearmanr(embedded.scores(FIXED[0])["forward"], pairs.gold).statistic
+    assert FIXED[0].name == figure.method.similarity
+    assert found == pytest.approx(figure.value, abs=figure.tolerance)

@@ -154,7 +154,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 import torch
-from orchestrator.plan import resolve
+from orchestrator.resolve import resolve
 from trainers.init_regimes import start_encoder
 
 for file in sys.argv[1:]:

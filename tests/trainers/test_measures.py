@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from trainers.evaluation.measures import depth, parse, per_query
+from trainers.evaluation.measures import depth, faults, parse, per_query
 
 MEASURES = ("nDCG@10", "R@100", "RR@10")
 
@@ -147,3 +147,30 @@ def test_depth_reaches_the_largest_cut() -> None:
     assert depth(("nDCG@10", "R@250")) == 250
     assert depth(("nDCG@10", "AP")) == 1000
     assert depth(("R@5000", "AP")) == 5000
+
+
+@pytest.mark.parametrize("name", ["NumRet", "NumRet(rel=1)", "NumRelRet", "NumRel", "NumQ"])
+def test_a_count_is_refused_with_what_to_write(name):
+    """With the threshold of binary measures NumRet would even be another count: of what is relevant."""
+    with pytest.raises(ValueError, match=r"counts instead of measuring from 0 to 1 \(write a share, such as R@100"):
+        parse(name)
+
+
+def test_a_measure_that_is_given_twice_is_told_in_whatever_spelling():
+    names = ["nDCG@10", "RR@10", "nDCG(cutoff=10)", "MRR@10", "nDCG@10", "nDCG@20", "nonsense"]
+    found = dict(faults(names))
+    assert found[2] == "'nDCG(cutoff=10)' is the same measure as 'nDCG@10' before it; leave it out"
+    assert found[3] == "'MRR@10' is the same measure as 'RR@10' before it; leave it out"
+    assert found[4] == "'nDCG@10' is the same measure as 'nDCG@10' before it; leave it out"
+    assert found[6].startswith("'nonsense' is not a measure")
+    assert set(found) == {2, 3, 4, 6}
+
+
+def test_the_threshold_decides_whether_two_are_the_same():
+    assert [place for place, _ in faults(["R@100", "R(rel=2)@100"], 2)] == [1]
+    assert list(faults(["R@100", "R(rel=2)@100"], 1)) == []
+
+
+def test_a_lacking_parameter_is_named():
+    with pytest.raises(ValueError, match=r"it needs max_rel$"):
+        parse("SDCG@10")

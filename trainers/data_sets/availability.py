@@ -8,7 +8,7 @@ from typing import Literal
 from search_spaces.catalogue.data_sets import DataSet, Reader
 from search_spaces.catalogue.sources import parse_source
 from search_spaces.problems import InputError
-from trainers.data_sets import bright, hub_retrieval, multi_hop, open_qa, tevatron
+from trainers.data_sets import beir, bright, hub_retrieval, multi_hop, open_qa, tevatron
 from trainers.data_sets.hub_files import at, cached_commit, config_of, is_hub
 from trainers.data_sets.hub_layout import CARD, role_patterns
 from trainers.data_sets.location import locate_file_or_folder
@@ -46,6 +46,8 @@ def _local(entry: DataSet) -> tuple[list[Path], list[str]]:
         place = locate_file_or_folder(entry)
     except InputError as error:
         return [], [problem.message for problem in error.problems]
+    if entry.reader == "beir":
+        return beir.files(place), []
     return [place] if place.is_file() else [file for file in place.rglob("*") if file.is_file()], []
 
 

@@ -18,20 +18,25 @@ from trainers.data_sets.collection import (
     with_answers_only_if_any,
 )
 from trainers.data_sets.faults import Faults
-from trainers.data_sets.json_lines import Row, json_objects, shown, text
+from trainers.data_sets.json_lines import Row, is_text, json_objects, shown, text
 from trainers.data_sets.location import locate, stamp
 
 VERSION = 2
 _ROWS_AT_ONCE = 65_536  # rows become Arrow memory in blocks, so that a large corpus never stands as Python objects
+_TEXTS = ("corpus.jsonl", "queries.jsonl")
 _MAX_RELEVANCE = 2**31 - 1
 
 
 def inputs(entry: DataSet) -> list[str]:
     """The files read, with sizes and times of change."""
     folder = locate(entry)
-    files = [folder / "corpus.jsonl", folder / "queries.jsonl", *_split_files(folder, "qrels")]
-    files += _split_files(folder, "negatives")
-    return [stamp(file) for file in files if file.is_file()]
+    return [stamp(file) for file in files(folder)]
+
+
+def files(folder: Path) -> list[Path]:
+    """The files of a folder that are read, those that are there."""
+    found = [*(folder / name for name in _TEXTS), *_split_files(folder, "qrels"), *_split_files(folder, "negatives")]
+    return [file for file in found if file.is_file()]
 
 
 def read(entry: DataSet, faults: Faults) -> Collection:
@@ -43,10 +48,15 @@ def read(entry: DataSet, faults: Faults) -> Collection:
         InputError: there is no such folder, or one of the files is missing.
     """
     folder = locate(entry)
-    for name in ("corpus.jsonl", "queries.jsonl"):
-        if not (folder / name).is_file():
-            faults.add("missing", file=name, key="", message="there is no such file")
+    missing = [name for name in _TEXTS if not (folder / name).is_file()]
     splits = {file.name for file in _split_files(folder, "qrels")}
+    if not splits and len(missing) == len(_TEXTS):
+        inside = ", ".join(sorted(path.name for path in folder.iterdir())[:5]) or "nothing"
+        message = f"it is no folder in BEIR's layout: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv (it has {inside})"
+        faults.add("missing", file="", key="", message=message)
+        faults.raise_if_any()
+    for name in missing:
+        faults.add("missing", file=name, key="", message="there is no such file")
     if not splits:
         faults.add("missing", file="qrels", key="", message="there is no file qrels/SPLIT.tsv")
     for file in _split_files(folder, "negatives"):
@@ -105,6 +115,8 @@ def _table(rows: Iterator[Row], schema: pa.Schema) -> pa.Table:
 
 
 def _json_rows(folder: Path, name: str, parse: Callable[[Row], Row], faults: Faults) -> Iterator[Row]:
+    if not is_text(folder / name, name, faults):
+        return
     with (folder / name).open("rb") as lines:
         for place, row in json_objects(lines, name, faults):
             try:
@@ -122,17 +134,22 @@ def _id(row: Row) -> str:
 
 def _tsv_rows(folder: Path, file: Path, parse: Callable[[list[str]], Row], faults: Faults) -> Iterator[Row]:
     name = file.relative_to(folder).as_posix()
+    if not is_text(file, name, faults):
+        return
     with file.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             try:
                 fields = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n").split("\t")
+                if any("\r" in field for field in fields):
+                    raise ValueError("a carriage return stands inside the line; lines end with \\n or \\r\\n")
                 if fields == [""] or (number == 1 and _is_header(fields)):
                     continue
                 if b"\0" in line:
                     raise ValueError("the line holds NUL bytes: the file is damaged")
                 yield parse(fields)
             except ValueError as error:
-                faults.add("malformed", file=name, key=f"line {number}", message=str(error))
+                header = " (a header begins with query-id)" if number == 1 and line.count(b"\t") == 2 else ""
+                faults.add("malformed", file=name, key=f"line {number}", message=f"{error}{header}")
 
 
 def _is_header(fields: list[str]) -> bool:

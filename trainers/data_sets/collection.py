@@ -126,6 +126,10 @@ def check_collection(
     `threshold` is the lowest grade that counts as relevant. `absent` says what judged documents are that the corpus
     does not have: a fault, or known of the benchmark and reported. Files are named as in the BEIR layout.
     """
+    if not faults.any:  # else what could not be read is why
+        for table, what, file in ((collection.corpus, "document", "corpus"), (collection.queries, "query", "queries")):
+            if not table.num_rows:
+                faults.add("missing", file=f"{file}.jsonl", key="", message=f"there is no {what} in it")
     _check_ids(collection.corpus, "corpus.jsonl", "document", faults)
     _check_ids(collection.queries, "queries.jsonl", "query", faults)
     sides: tuple[Side, ...] = ("query", "document") if absent == "fault" else ("query",)
@@ -173,6 +177,8 @@ def _check_ids_known(
 ) -> None:
     for what in sides:
         texts, place = (collection.queries, "queries") if what == "query" else (collection.corpus, "corpus")
+        if not texts.num_rows:
+            continue  # which is told, and says it of every id
         for lost in _outside(table[f"{what}_id"], texts).to_pylist():
             message = f"it is {how} here, but it is not in {place}.jsonl"
             faults.add("outside the collection", file=file, key=f"{what} '{lost}'", message=message)

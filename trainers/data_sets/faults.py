@@ -25,6 +25,11 @@ class Faults:
             where = f"{self.where}/{file}" if file else self.where
             self._problems.append(Problem(where=where, key=key, message=message))
 
+    @property
+    def any(self) -> bool:
+        """Whether a fault was noted."""
+        return bool(self._problems)
+
     def leave_out(self, what: str, count: int = 1) -> None:
         """Note that `count` of the source's `what` are no part of the collection, though this is no fault."""
         if count:

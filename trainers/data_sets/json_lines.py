@@ -2,12 +2,32 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from trainers.data_sets.faults import Faults
 
 Row = dict[str, Any]
 _SHOWN_CHARACTERS = 60
+
+
+_NOT_TEXT = {
+    b"\x1f\x8b": "it is packed by gzip; unpack it",
+    b"\xff\xfe": "it is UTF-16, and must be UTF-8",
+    b"\xfe\xff": "it is UTF-16, and must be UTF-8",
+    b"PK\x03\x04": "it is a zip archive; unpack it",
+}
+
+
+def is_text(file: Path, name: str, faults: Faults) -> bool:
+    """Whether the file begins as text does; if not, that is noted once in `faults`, instead of for each line."""
+    with file.open("rb") as opened:
+        start = opened.read(4)
+    for mark, message in _NOT_TEXT.items():
+        if start.startswith(mark):
+            faults.add("malformed", file=name, key="", message=message)
+            return False
+    return True
 
 
 def json_objects(lines: Iterable[bytes], file: str, faults: Faults) -> Iterator[tuple[str, Row]]:

@@ -19,7 +19,7 @@ from trainers.data_sets import beir
 from trainers.data_sets.collection import Collection
 from trainers.data_sets.faults import Faults
 from trainers.data_sets.growing import GrowingCollection
-from trainers.data_sets.json_lines import Row, checked_text, json_objects, shown, text
+from trainers.data_sets.json_lines import Row, checked_text, is_text, json_objects, shown, text
 from trainers.data_sets.location import locate_file_or_folder, stamp
 
 VERSION = 1
@@ -100,6 +100,8 @@ def _add_text(name: str, row: Row, growing: GrowingCollection) -> None:
 
 
 def _objects(file: Path, name: str, faults: Faults) -> Iterator[tuple[str, Row]]:
+    if not is_text(file, name, faults):
+        return
     with file.open("rb") as lines:
         yield from json_objects(lines, name, faults)
 

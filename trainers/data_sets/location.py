@@ -23,8 +23,15 @@ def locate(entry: DataSet) -> Path:
         message = f"reader '{entry.reader}' cannot read a '{source.scheme}:' source (write path: or package:)"
         raise _problem(entry, message)
     if not folder.is_dir():
-        raise _problem(entry, f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}")
+        raise _problem(entry, _no_folder(entry, folder))
     return folder
+
+
+def _no_folder(entry: DataSet, path: Path) -> str:
+    if not path.exists():
+        return f"there is no folder {path}"
+    of = ", of corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv" if entry.reader == "beir" else ""
+    return f"{path} is a file, and reader '{entry.reader}' reads a folder{of} (`reader: jsonl` reads a file of pairs)"
 
 
 def locate_file_or_folder(entry: DataSet) -> Path:

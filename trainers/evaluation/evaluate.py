@@ -84,7 +84,14 @@ def evaluate_all(
         say(name)
         if group[0].data.entry.is_scored:
             evaluate_sts(
-                folder, group[0], some[group[0]], store=store, encoder=encoder, checkpoint=checkpoint, verify=verify
+                folder,
+                group[0],
+                some[group[0]],
+                store=store,
+                encoder=encoder,
+                checkpoint=checkpoint,
+                verify=verify,
+                say=say,
             )
         else:
             evaluated(some).run(encoder, name, say)

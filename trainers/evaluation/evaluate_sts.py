@@ -24,6 +24,7 @@ from search_spaces.specs import EvaluationSpec, SimilaritySpec
 from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint
 from trainers.encoders.encode import Progress, encode
 from trainers.encoders.encoder import Encoder, Side
+from trainers.evaluation.encoding_meter import EncodingMeter
 from trainers.evaluation.evaluation_rows import norm_columns, sts_columns
 from trainers.evaluation.judged_queries import load_evaluated
 from trainers.evaluation.kept_embeddings import keep_part
@@ -61,17 +62,19 @@ def evaluate_sts(
     encoder: Encoder | None = None,
     checkpoint: str | None = None,
     verify: Callable[[], None] = lambda: None,
-    progress: Progress | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> None:
     """As `trainers.evaluation.evaluate.evaluate`, for a data set of scored pairs.
 
     `checkpoint` is the hash of what is in `folder`, where the caller knows it: all of its weights are read for it.
+    `say` is told now and then how far the encoding is.
     """
     if not similarities:
         return
     pairs = scored_pairs(load_evaluated(evaluation), evaluation.data.split)
     encoder = encoder or load_checkpoint(folder).encoder
-    embedded = embed_pairs(encoder, pairs, evaluation=evaluation, progress=progress)
+    meter = EncodingMeter(f"evaluating {evaluation.data.name}", len(_texts(pairs)), say)
+    embedded = embed_pairs(encoder, pairs, evaluation=evaluation, progress=meter)
     checkpoint, made_by = checkpoint or checkpoint_hash(folder), provenance().to_json()
     columns = _norm_columns(checkpoint, evaluation, pairs, embedded)
     verify()
@@ -93,7 +96,7 @@ def embed_pairs(
     Raises:
         ValueError: embeddings are not finite.
     """
-    texts = list(dict.fromkeys((*pairs.first_texts, *pairs.second_texts)))
+    texts = _texts(pairs)
     row = {text: index for index, text in enumerate(texts)}
     with encoder.instructed(evaluation.instruction):
         vector_UH = encode(encoder, texts, SIDE, precision=evaluation.precision, progress=progress)
@@ -102,6 +105,11 @@ def embed_pairs(
         first_PH=vector_UH[[row[text] for text in pairs.first_texts]],
         second_PH=vector_UH[[row[text] for text in pairs.second_texts]],
     )
+
+
+def _texts(pairs: ScoredPairs) -> list[str]:
+    """The different texts, in the order of their first place."""
+    return list(dict.fromkeys((*pairs.first_texts, *pairs.second_texts)))
 
 
 def _check_finite(vector_UH: FloatMatrix) -> None:

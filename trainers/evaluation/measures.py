@@ -1,6 +1,7 @@
 """Measures per query, through ir-measures: nDCG with linear gain and the others as trec_eval defines them."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,8 @@ TREC_DEPTH = 1000  # how far a ranking goes for a measure without a cut, by TREC
 DEEPEST = 10_000  # documents of a ranking that are kept for each query: more is memory that no budget counts
 LEAST_DEPTH = 100
 Qrels = Mapping[str, Mapping[str, int]]
+_NO_DEFAULT = re.compile(r"invalid param (\w+)=<object object at \w+>")
+_COUNTS = ("NumQ", "NumRel", "NumRet")  # of documents or queries: rows and tables hold values of 0 to 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +78,10 @@ def parse(name: str, relevance_threshold: int = 1) -> Any:
         measure = ir_measures.parse_measure(name)
         measure.validate_params()
     except (NameError, ValueError, AssertionError) as error:
-        raise ValueError(
-            f"'{name}' is not a measure (write it as ir-measures does, such as nDCG@10): {error}"
-        ) from error
+        why = _NO_DEFAULT.sub(r"it needs \1", str(error))
+        raise ValueError(f"'{name}' is not a measure (write it as ir-measures does, such as nDCG@10): {why}") from error
+    if measure.NAME in _COUNTS:
+        raise ValueError(f"'{name}' counts instead of measuring from 0 to 1 (write a share, such as R@100 or P@10)")
     if "rel" in measure.SUPPORTED_PARAMS and "rel" not in measure.params:
         measure = measure(rel=relevance_threshold)
     _check_range(name, "cutoff", measure.params.get("cutoff"), most=DEEPEST)
@@ -85,6 +89,20 @@ def parse(name: str, relevance_threshold: int = 1) -> Any:
     if not ir_measures.DefaultPipeline.supports(measure):
         raise ValueError(f"no installed package computes the measure '{name}'")
     return measure
+
+
+def faults(measures: Sequence[str], relevance_threshold: int = 1) -> Iterator[tuple[int, str]]:
+    """The places of expressions that are no measure, or the same measure as one before, each with what is wrong."""
+    first: dict[Any, str] = {}
+    for place, name in enumerate(measures):
+        try:
+            measure = parse(name, relevance_threshold)
+        except ValueError as error:
+            yield place, str(error)
+            continue
+        if measure in first:
+            yield place, f"'{name}' is the same measure as '{first[measure]}' before it; leave it out"
+        first.setdefault(measure, name)
 
 
 def _check_range(name: str, what: str, value: int | None, *, most: int | None) -> None:

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from search_spaces.catalogue.data_sets import DataSet, ReferenceFigure
+from search_spaces.catalogue.data_sets import LUCENE, DataSet, ReferenceFigure
 from trainers import data_sets
 from trainers.evaluation.bm25 import bm25_top
 from trainers.evaluation.judged_queries import JudgedQueries, split_queries
 from trainers.evaluation.measures import depth, per_query
 from trainers.evaluation.ranked_ids import ranked_ids
-
-_BM25 = "BM25 (Lucene, k1 0.9, b 0.4"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,14 +34,14 @@ class ComparedFigure:
 
 
 def compared_figures(entry: DataSet) -> Iterator[ComparedFigure]:
-    """Rank the collection with BM25 as its figures were made; nothing where the entry has none of BM25.
+    """Rank the collection with BM25 as its figures were made; nothing where the entry has none of Lucene's BM25.
 
     Raises:
         InputError: as `data_sets.load`.
     """
     collection = data_sets.load(entry)
     for figure in entry.reference:
-        if not figure.system.startswith(_BM25) or figure.split not in collection.qrels:
+        if figure.method != LUCENE or figure.split not in collection.qrels:
             continue
         queries = split_queries(collection, figure.split, entry.exclusion)
         yield ComparedFigure(figure=figure, found=_mean(entry, collection.corpus, queries, figure.measure))

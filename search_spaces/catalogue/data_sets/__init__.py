@@ -11,23 +11,28 @@ from search_spaces.catalogue.data_sets.entry import (
     DataSet,
     Exclusion,
     Reader,
-    ReferenceFigure,
     SplitCounts,
+    Unknown,
 )
+from search_spaces.catalogue.data_sets.figures import LUCENE, Bm25, Encoder, ReferenceFigure
 from search_spaces.catalogue.registry import Registry
 
 __all__ = [
     "DATA_SETS",
+    "LUCENE",
     "PARTS",
     "SPEARMAN",
     "Answers",
+    "Bm25",
     "Counts",
     "Cut",
     "DataSet",
+    "Encoder",
     "Exclusion",
     "Reader",
     "ReferenceFigure",
     "SplitCounts",
+    "Unknown",
     "default_groups",
 ]
 

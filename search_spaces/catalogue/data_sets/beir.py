@@ -5,18 +5,11 @@ copies have. BM25 is Lucene's over title and text as one field, as Pyserini repr
 answering sets too: see `qa`, which holds where their gold answers lie.
 """
 
-from search_spaces.catalogue.data_sets.entry import (
-    BM25_TOLERANCE,
-    Answers,
-    Counts,
-    DataSet,
-    Exclusion,
-    ReferenceFigure,
-    SplitCounts,
-)
+from search_spaces.catalogue.data_sets.entry import Answers, Counts, DataSet, Exclusion, SplitCounts
+from search_spaces.catalogue.data_sets.figures import lucene_figure
 from search_spaces.catalogue.data_sets.qa import HOTPOTQA_ANSWERS, NQ_ANSWERS
 
-_BM25 = "BM25 (Lucene, k1 0.9, b 0.4, title and text)"
+_PYSERINI = "Pyserini's reproductions of BEIR v1.0.0 (BM25 flat)"
 _NOT_STATED = "not stated"
 _CLAIM = "Given a claim, retrieve documents that support or refute the claim"
 
@@ -49,11 +42,7 @@ def beir_entry(
             num_documents=documents,
             splits=(SplitCounts(name="test", num_queries=queries, num_relevant=relevant),),
         ),
-        reference=(
-            ReferenceFigure(
-                system=_BM25, measure="nDCG@10", split="test", value=bm25, tolerance=BM25_TOLERANCE, origin="published"
-            ),
-        ),
+        reference=(lucene_figure("nDCG@10", "test", bm25, source=_PYSERINI),),
         groups=groups,
         part_of=part_of,
         instruction=instruction,

@@ -4,7 +4,8 @@ Of each query the documents in `excluded_ids` are taken out before the cut. The 
 1,384 queries. BM25 is Lucene's, as Pyserini reproduces it. The instructions are the benchmark's.
 """
 
-from search_spaces.catalogue.data_sets.entry import BM25_TOLERANCE, Counts, DataSet, ReferenceFigure, SplitCounts
+from search_spaces.catalogue.data_sets.entry import Counts, DataSet, SplitCounts
+from search_spaces.catalogue.data_sets.figures import lucene_figure
 
 _REPOSITORY = "hf:xlangai/BRIGHT@0dc152a5d69327d457c0390c692baf8e5808424b"
 _POST = "Represent this {} post for searching relevant passages:"
@@ -23,16 +24,7 @@ def _domain(
         exclusion="excluded_ids",
         licence="CC BY 4.0",
         counts=Counts(num_documents=documents, splits=(SplitCounts(name="test", num_queries=queries),)),
-        reference=(
-            ReferenceFigure(
-                system="BM25 (Lucene, k1 0.9, b 0.4)",
-                measure="nDCG@10",
-                split="test",
-                value=bm25,
-                tolerance=BM25_TOLERANCE,
-                origin="published",
-            ),
-        ),
+        reference=(lucene_figure("nDCG@10", "test", bm25, source="Pyserini's reproductions of BRIGHT (BM25)"),),
         groups=("bright",),
         instruction=instruction.format(domain),
         size_bytes=size_bytes,

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from search_spaces.catalogue.data_sets.figures import ReferenceFigure
 from search_spaces.catalogue.families import DataSourceText, SourceText
 
 Reader = Literal[
@@ -60,22 +61,13 @@ class Answers(BaseModel):
     file: str
 
 
-# Of Lucene's BM25: it rounds a document's length to a byte, which is not made again here. On three real collections
-# that alone moves nDCG@10 by up to 0.0019, and equal scores may be ordered otherwise.
-BM25_TOLERANCE = 0.004
-
-
-class ReferenceFigure(BaseModel):
-    """A published or measured figure that says whether a build of this data set is right. nDCG is 0 to 1."""
+class Unknown(BaseModel):
+    """Something that the entry should say and cannot, and why; a person sees it where the thing itself would stand."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    system: str
-    measure: str
-    split: str
-    value: float
-    tolerance: float
-    origin: Literal["published", "measured"]
+    what: Literal["revision", "counts", "reference"]
+    why: str
 
 
 def _default_measures(entry: dict[str, Any]) -> tuple[str, ...]:
@@ -110,6 +102,7 @@ class DataSet(BaseModel):
     notice: str | None = None
     counts: Counts | None = None
     reference: tuple[ReferenceFigure, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
     score_range: tuple[float, float] | None = None
     groups: tuple[str, ...] = ()
     part_of: str | None = None
@@ -118,6 +111,10 @@ class DataSet(BaseModel):
     qrels_source: SourceText | None = None  # and the judgements
     answers: Answers | None = None
     size_bytes: int | None = None  # about how large its texts are
+
+    def why_unknown(self, what: str) -> str | None:
+        """Why the entry does not say it; None where it gives no reason."""
+        return next((unknown.why for unknown in self.unknown if unknown.what == what), None)
 
     @property
     def is_scored(self) -> bool:

@@ -4,20 +4,15 @@ All three name one corpus: a passage is encoded once for them. TREC's judges gav
 count those from 2 on, as the track's overview does. The figures are those of Anserini's regressions.
 """
 
-from search_spaces.catalogue.data_sets.entry import BM25_TOLERANCE, Counts, DataSet, ReferenceFigure, SplitCounts
+from search_spaces.catalogue.data_sets.entry import Counts, DataSet, SplitCounts
+from search_spaces.catalogue.data_sets.figures import lucene_figure
 
 _CORPUS = "hf:mteb/msmarco@c5a29a104738b98a9e76336939199e264163d4a0"
 _NUM_PASSAGES = 8_841_823
 _SIZE_BYTES = 2_969_000_000  # characters of the passages
 _LICENCE = "MS MARCO terms: non-commercial research only"
 _INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query"
-_BM25 = "BM25 (Lucene, k1 0.9, b 0.4)"
-
-
-def _bm25(measure: str, split: str, value: float) -> ReferenceFigure:
-    return ReferenceFigure(
-        system=_BM25, measure=measure, split=split, value=value, tolerance=BM25_TOLERANCE, origin="published"
-    )
+_ANSERINI = "Anserini's regressions of MS MARCO V1 passage (BM25, default)"
 
 
 def _trec_dl(year: int, revision: str, num_queries: int, num_relevant: int, bm25: float) -> DataSet:
@@ -34,7 +29,7 @@ def _trec_dl(year: int, revision: str, num_queries: int, num_relevant: int, bm25
             num_documents=_NUM_PASSAGES,
             splits=(SplitCounts(name="test", num_queries=num_queries, num_relevant=num_relevant),),
         ),
-        reference=(_bm25("nDCG@10", "test", bm25),),
+        reference=(lucene_figure("nDCG@10", "test", bm25, source=_ANSERINI),),
         groups=("in_domain",),
         instruction=_INSTRUCTION,
         corpus_source=_CORPUS,
@@ -57,7 +52,7 @@ ENTRIES = (
             num_documents=_NUM_PASSAGES,
             splits=(SplitCounts(name="dev", num_queries=6_980, num_relevant=7_437),),
         ),
-        reference=(_bm25("RR@10", "dev", 0.184),),
+        reference=(lucene_figure("RR@10", "dev", 0.184, source=_ANSERINI),),
         groups=("in_domain",),
         instruction=_INSTRUCTION,
         size_bytes=_SIZE_BYTES,

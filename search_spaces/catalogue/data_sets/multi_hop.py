@@ -5,9 +5,12 @@ does not say: here they are the whole development sets, so that its figures are 
 published.
 """
 
-from search_spaces.catalogue.data_sets.entry import Counts, DataSet, SplitCounts
+from search_spaces.catalogue.data_sets.entry import Counts, DataSet, SplitCounts, Unknown
 
 _MEASURES = ("nDCG@10", "R@5", "R@100")
+_NO_FIGURE = Unknown(
+    what="reference", why="nobody is known to have published a figure of its whole development set as one corpus"
+)
 _INSTRUCTION = "Given a multi-hop question, retrieve documents that can help answer the question"
 
 ENTRIES = (
@@ -19,6 +22,7 @@ ENTRIES = (
         measures=_MEASURES,
         licence="Apache-2.0",
         counts=Counts(splits=(SplitCounts(name="test", num_queries=12_576),)),
+        unknown=(_NO_FIGURE,),
         groups=("multi_hop",),
         instruction=_INSTRUCTION,
         size_bytes=30_100_000,
@@ -31,17 +35,23 @@ ENTRIES = (
         measures=_MEASURES,
         licence="CC BY 4.0",
         counts=Counts(splits=(SplitCounts(name="test", num_queries=2_417),)),
+        unknown=(_NO_FIGURE,),
         groups=("multi_hop",),
         instruction=_INSTRUCTION,
         size_bytes=30_400_000,
     ),
     DataSet(
         name="novelhopqa",
-        source="hf:abhaygupta1266/novelhopqa@unpinned",  # its revision is not known here; what is fetched first, stays
+        source="hf:abhaygupta1266/novelhopqa@unpinned",
         config="*hop_*",
         reader="multi_hop",
         measures=_MEASURES,
         licence="not stated",
+        unknown=(
+            Unknown(what="revision", why="its commits are not known here: the first that is fetched stays"),
+            Unknown(what="counts", why="its authors round them (4,000 questions from 83 novels, arXiv 2506.02000)"),
+            Unknown(what="reference", why="nobody is known to have published a figure of its passages as one corpus"),
+        ),
         groups=("multi_hop",),
         instruction=_INSTRUCTION,
     ),

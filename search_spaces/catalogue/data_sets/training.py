@@ -4,8 +4,9 @@ Where there is no hub, a copy of the same files does: an entry in the sweep file
 Revisions are the commits that the data sets' pages name.
 """
 
-from search_spaces.catalogue.data_sets.entry import DataSet
+from search_spaces.catalogue.data_sets.entry import DataSet, Unknown
 
+_NO_FIGURE = Unknown(what="reference", why="it is trained on, and nobody ranks all of its passages")
 _LICENCE = "MS MARCO terms: non-commercial research only"
 
 ENTRIES = (
@@ -21,6 +22,10 @@ ENTRIES = (
         dev_split="validation",
         test_split="test",
         licence=_LICENCE,
+        unknown=(
+            Unknown(what="counts", why="its page counts queries without a selected passage, which are left out here"),
+            _NO_FIGURE,
+        ),
     ),
     # Passage ranking: the judged passages of about 400,000 queries, each with negatives that BM25 and dense retrievers
     # found. Its dev file has queries alone, so that there is no dev split and no test split.
@@ -31,5 +36,6 @@ ENTRIES = (
         reader="tevatron",
         train_split="train",
         licence=_LICENCE,
+        unknown=(Unknown(what="counts", why="its page rounds them to 400,000 queries"), _NO_FIGURE),
     ),
 )

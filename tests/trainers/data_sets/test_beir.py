@@ -1,5 +1,6 @@
 """BEIR folders: what is read, and every fault of a folder in one error."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -81,6 +82,23 @@ def test_all_missing_files_together(beir_folder, entry_of):
         f"{beir_folder}/corpus.jsonl: there is no such file",
         f"{beir_folder}/qrels: there is no file qrels/SPLIT.tsv",
     ]
+
+
+def test_a_folder_of_something_else_is_one_fault(tmp_path, entry_of):
+    for name in ("b.csv", "a.csv", "notes"):
+        (tmp_path / name).mkdir()
+    layout = "corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv"
+    assert _problems(entry_of(tmp_path)) == [
+        f"{tmp_path}: it is no folder in BEIR's layout: {layout} (it has a.csv, b.csv, notes)"
+    ]
+
+
+def test_a_file_in_place_of_the_folder(beir_folder, entry_of):
+    [problem] = _problems(entry_of(beir_folder / "corpus.jsonl"))
+    assert problem.endswith(
+        "corpus.jsonl is a file, and reader 'beir' reads a folder, of corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv "
+        "(`reader: jsonl` reads a file of pairs)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -264,3 +282,44 @@ def test_the_relevance_threshold_decides_what_a_pair_is(beir_folder, entry_of):
 def test_unknown_split_names_the_nearest(beir_folder, entry_of):
     with pytest.raises(InputError, match=r"mine: data set 'mine': 'tset' is not a split \(did you mean 'test'\?\)"):
         data_sets.fingerprint(entry_of(beir_folder), "tset")
+
+
+@pytest.mark.parametrize("file", ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv"])
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (lambda text: text.encode("utf-16"), "it is UTF-16, and must be UTF-8"),
+        (lambda text: gzip.compress(text.encode()), "it is packed by gzip; unpack it"),
+        (lambda text: b"PK\x03\x04" + text.encode(), "it is a zip archive; unpack it"),
+    ],
+    ids=["utf-16", "gzip", "zip"],
+)
+def test_a_file_that_is_no_text_is_one_fault(beir_folder, entry_of, file, changed, message):
+    """Not one for each of its lines, and none for each judgement of what could not be read."""
+    (beir_folder / file).write_bytes(changed((beir_folder / file).read_text()))
+    assert _problems(entry_of(beir_folder)) == [f"{beir_folder}/{file}: {message}"]
+
+
+@pytest.mark.parametrize(("file", "what"), [("corpus.jsonl", "document"), ("queries.jsonl", "query")])
+def test_a_file_without_texts_is_one_fault(beir_folder, entry_of, file, what):
+    (beir_folder / file).write_text("\n")
+    assert _problems(entry_of(beir_folder)) == [f"{beir_folder}/{file}: there is no {what} in it"]
+
+
+def test_a_corpus_that_cannot_be_read_at_all_is_not_told_again_for_each_judgement(beir_folder, entry_of):
+    lines = (beir_folder / "corpus.jsonl").read_text().splitlines()
+    (beir_folder / "corpus.jsonl").write_text(f"[{', '.join(lines)}]\n")
+    [problem] = _problems(entry_of(beir_folder))
+    assert "corpus.jsonl: line 1: a JSON object is expected, not [{" in problem
+
+
+def test_line_ends_of_another_time_and_a_header_of_another_name_are_told(beir_folder, entry_of):
+    file = beir_folder / "qrels" / "test.tsv"
+    sound = file.read_text()
+    file.write_bytes(sound.replace("\n", "\r").encode())
+    [problem] = _problems(entry_of(beir_folder))
+    assert problem.endswith("line 1: a carriage return stands inside the line; lines end with \\n or \\r\\n")
+    header, _, rest = sound.partition("\n")
+    file.write_text(f"query\tdocument\tlabel\n{rest if header.startswith('query-id') else sound}")
+    [problem] = _problems(entry_of(beir_folder))
+    assert problem.endswith("not 'label' (a header begins with query-id)")

