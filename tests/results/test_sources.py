@@ -1,5 +1,6 @@
 """Several sources read as one, and the collected folder: what is joined, what is told, what is refused."""
 
+import secrets
 from dataclasses import replace
 
 import polars as pl
@@ -277,3 +278,16 @@ def test_sources_that_are_none_are_told_all_together(tmp_path):
     with pytest.raises(InputError) as error:
         open_sources([str(tmp_path / "a"), str(tmp_path / "b")])
     assert [problem.where for problem in error.value.problems] == [str(tmp_path / "a"), str(tmp_path / "b")]
+
+
+def test_a_sweep_in_a_bucket_is_joined_with_one_on_disk(folders, s3_bucket):
+    here, there = (
+        folders("a"),
+        SweepFolder(store=open_store(f"{s3_bucket}/{secrets.token_hex(6)}"), evaluations=(ATTACK, PYDOC)),
+    )
+    here.add_trial(trained("cosine"), SCORES)
+    there.add_trial(trained("qnorm"), SCORES)
+    both = folders("both")
+    both.add_trial(trained("cosine"), SCORES)
+    both.add_trial(trained("qnorm"), SCORES)
+    assert_alike(rows_of(uri(both)), rows_of(uri(here), uri(there)))
