@@ -58,6 +58,25 @@ def read_batches(store: Readable, keys: Sequence[str], name: str) -> Iterator[Ba
         yield _parsed(store, some, name)
 
 
+def read_all(store: Readable, keys: Sequence[str], name: str) -> pl.DataFrame:
+    """The rows under all of `keys`, in their order, as `read_batches` reads them."""
+    places = {key: place for place, key in enumerate(keys)}
+    frames = [_no_rows(name)]
+    order: list[int] = []
+    for batch in read_batches(store, keys, name):
+        of_files = [places[key] for key in batch.keys]
+        order += of_files
+        frames.append(batch.rows.with_columns(file=pl.Series(of_files, dtype=pl.UInt32).gather(batch.rows["file"])))
+    rows = pl.concat(frames)
+    if order != sorted(order):  # several stores, each in an order of its own
+        rows = rows.sort("file", maintain_order=True)
+    return rows.drop("file")
+
+
+def _no_rows(name: str) -> pl.DataFrame:
+    return pl.DataFrame(schema={**_schema(name), "file": pl.UInt32})
+
+
 def _parsed(store: Readable, of_keys: Mapping[str, bytes], name: str) -> Batch:
     keys, files = tuple(of_keys), list(of_keys.values())
     try:

@@ -1,6 +1,6 @@
 """Collect a sweep folder: every row its record asks for joined with its cell, and what is missing, with the reason."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from results.asked import AskedRows, asked_answers, asked_encodings, asked_evaluations, asked_norms
-from results.bulk import Batch, read_batches
+from results.bulk import Batch, read_all, read_batches
 from results.cells import cell_of, settings_of
 from results.compared import Compared, compared
 from results.findings import Finding, tier_mixed, version_mixed
@@ -26,7 +26,7 @@ from results.missing import (
 from results.query_rows import QueryRows, query_rows
 from results.query_scores import DataKey, QueryScores, query_scores
 from results.rows import provenance_of, read_rows
-from results.schemas import CELL_COLUMNS, HISTORY, NORMS, PER_QUERY, PROBES, QA, STS, TRIALS
+from results.schemas import CELL_COLUMNS, PER_QUERY, PROBES, QA, STS
 from results.scores import data_set_scores
 from results.selection import SETTING_COLUMNS
 from results.softmax import SOFTMAX_COLUMNS
@@ -67,6 +67,7 @@ class Collected:
         scored: what the folder has of it, one row per trial, group and stored evaluation: `trial_id`, the cell,
             `group`, `main_measure`, and the columns of `QueryRows.blocks`. A data set in two groups stands in both.
         query_rows: their scores per query.
+        data_set_scores: `scores.data_set_scores` of both.
         answers: `trial_id`, the cell and the schema QA, without checkpoint hash.
         correlations: of scored pairs, `trial_id`, the cell, `group`, and what `results.spearman` gives.
         probes: the schema PROBES.
@@ -84,6 +85,7 @@ class Collected:
     expected_answers: pl.DataFrame
     scored: pl.DataFrame
     query_rows: QueryRows
+    data_set_scores: pl.DataFrame
     answers: pl.DataFrame
     correlations: pl.DataFrame
     probes: pl.DataFrame
@@ -92,6 +94,13 @@ class Collected:
     unequal_searches: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
     _compared: list[tuple[pl.DataFrame, str, list[Compared]]] = field(default_factory=list, repr=False, compare=False)
+    _made: dict[Hashable, pl.DataFrame] = field(default_factory=dict, repr=False, compare=False)
+
+    def once(self, what: Hashable, make: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+        """What `make` gives, made once for each `what`: several tables show it."""
+        if what not in self._made:
+            self._made[what] = make()
+        return self._made[what]
 
     def compared(self, chosen: pl.DataFrame, *, reference: str) -> list[Compared]:
         """`results.compared.compared` of some rows of `expected`, made once: several tables show the same cells."""
@@ -114,15 +123,10 @@ class Collected:
         """The main measures as arrays; made once, since several tables need them."""
         return query_scores(self.scored, self.query_rows)
 
-    @cached_property
-    def data_set_scores(self) -> pl.DataFrame:
-        """`scores.data_set_scores`, made once."""
-        return data_set_scores(self.scored, self.query_rows)
-
     def norms(self) -> pl.DataFrame:
         """Norms of the texts, the schema NORMS and `trial_id`; read when asked for, since they are many."""
         asked = dict.fromkeys(k for t in self.trials.iter_rows(named=True) for k in asked_norms(self.store, t))
-        rows = _concat(NORMS, (read_rows(self.store, key, "norms") for key in asked if self.store.exists(key)))
+        rows = read_all(self.store, [key for key in asked if self.store.exists(key)], "norms")
         data = _planned_data(self.record).select("data_set", "data_hash", "split").unique()
         trials = self.trials.select("trial_id", "checkpoint_hash")
         rows = rows.unique(pl.exclude("norm"), keep="first", maintain_order=True)  # of both tiers, once
@@ -132,7 +136,7 @@ class Collected:
         """What every step of the trainings showed, the schema HISTORY; read when asked for, since it is much."""
         trained = self.trials.filter(pl.col("kind") == "train")["trial_id"]
         keys = [history_rows(trial) for trial in trained if self.store.exists(history_rows(trial))]
-        return _concat(HISTORY, (read_rows(self.store, key, "history") for key in keys))
+        return read_all(self.store, keys, "history")
 
     def encodings(self) -> Iterator["Encoding"]:
         """Norms with judgements of every trial on every collection that it is ranked on, one at a time.
@@ -196,6 +200,7 @@ def collect(
         _noted(read_batches(store, [k for k, a in asked.items() if a.is_ranked], "per_query"), provenance)
     )
     scored = _scored_blocks(record, trials, rows)
+    scores = data_set_scores(scored, rows)
     correlations = _correlations(record, trials, _tables(others, "sts"))
     answers = _answers(record, trials, _concat(QA, _tables(others, "qa")))
     cells, planned_cells = _cells_of(trials), _planned_cells(store, not_trained)
@@ -221,13 +226,14 @@ def collect(
         expected_answers=pl.concat([expected_answers, _expected_answers(record, planned_cells, parts)]),
         scored=scored,
         query_rows=rows,
+        data_set_scores=scores,
         answers=answers,
         correlations=correlations,
         probes=_concat(PROBES, (stored.table for stored in probed.values())),
         missing=(
             *missing_trials(store, not_trained),
             *missing_searched(store, record.studies),
-            *missing_evaluations(store, expected, data_set_scores(scored, rows)),
+            *missing_evaluations(store, expected, scores),
             *missing_sts(store, expected_sts, correlations),
             *missing_answers(store, expected_answers, answers),
             *missing_probes(store, [p for p in record.probes if p not in probed]),
@@ -255,7 +261,7 @@ def _no_rows(schema: pa.Schema) -> pa.Table:
 
 def _read_trials(store: Readable, trained: Iterable[PlannedTrial]) -> pl.DataFrame:
     titles = {t.trial_id: t.title for t in trained}
-    rows = _concat(TRIALS, (read_rows(store, trial_rows(key), "trials") for key in titles))
+    rows = read_all(store, [trial_rows(key) for key in titles], "trials")
     return rows.with_columns(title=pl.Series(titles.values(), dtype=pl.String))
 
 

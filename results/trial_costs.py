@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from results.gains import place
 from results.layout import PlannedTrial, Status, from_bytes, probe_prefix, status_key, trial_prefix
 from results.store import Readable
 from search_spaces.specs import Execution, ProbeSpec, TrialSpec, from_json
@@ -39,7 +40,7 @@ def probe_costs(store: Readable, probes: pl.DataFrame, planned: tuple[PlannedTri
 
 
 def cell_costs(costs: pl.DataFrame) -> pl.DataFrame:
-    """Sums over the trials of each kind, model, init regime and device, in the order in which they first come.
+    """Sums over the trials of each kind, model, init regime and device; what was trained comes first.
 
     Columns: CELL, `num_trials`, the sums under their names, the highest `peak_memory_bytes`, `tokens_per_s` (of
     training, over all its time) and `trial_ids`. A sum that lacks a trial is none: it is null.
@@ -59,6 +60,7 @@ def cell_costs(costs: pl.DataFrame) -> pl.DataFrame:
             trial_ids=pl.col("trial_id").str.join(" "),
         )
         .with_columns(tokens_per_s=pl.col("num_tokens") / pl.col("train_wall_s"))
+        .sort(place("kind", ("train", "untrained", "probe")), maintain_order=True)
     )
 
 

@@ -130,7 +130,11 @@ def test_before_a_run_no_framework_is_loaded(workplace, arguments):
     assert (code, loaded) == (0, ""), output
 
 
-DRAWN = [["plots", "sweep", "gains", "-o", "plots", "--format", "svg"], ["report", "sweep", "-o", "report.html"]]
+DRAWN = [
+    ["collect", "sweep", "-o", "all"],
+    ["plots", "sweep", "gains", "-o", "plots", "--format", "svg"],
+    ["report", "sweep", "-o", "report.html"],
+]
 
 
 EXPLAINED = ["explain", "sweep", "gains", "similarity=qnorm", "score"]

@@ -35,7 +35,7 @@ def build(collected: Collected, options: TableOptions) -> Table:
 def found_statistics(collected: Collected) -> pl.DataFrame:
     """`results.magnitude.norm_statistics` of what was collected."""
     thresholds = {(e.data_set, e.data_hash, e.split): e.relevance_threshold for e in collected.record.evaluations}
-    return norm_statistics(collected.encodings(), thresholds)
+    return collected.once("norm_statistics", lambda: norm_statistics(collected.encodings(), thresholds))
 
 
 def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:

@@ -62,8 +62,9 @@ def build_published(_: Collected, __: TableOptions) -> Table:
 
 def check_rows(collected: Collected, options: TableOptions) -> pl.DataFrame:
     """`results.fisher_check` of what was collected, with `model`, `regime` and `shown_group` as tables show them."""
-    return _named(
-        fisher_check(
+
+    def check() -> pl.DataFrame:
+        return fisher_check(
             collected.probes,
             collected.data_set_scores,
             collected.query_scores,
@@ -71,7 +72,8 @@ def check_rows(collected: Collected, options: TableOptions) -> pl.DataFrame:
             primary_groups=collected.record.primary_groups,
             where=options.where,
         )
-    )
+
+    return _named(collected.once(("fisher_check", *sorted(options.where.items())), check))
 
 
 def _named(rows: pl.DataFrame) -> pl.DataFrame:

@@ -4,7 +4,9 @@ import pytest
 from scipy import stats
 
 from tests.benchmarks.bench_bootstrap import measure as measure_bootstrap
+from tests.benchmarks.bench_tables import measure as measure_tables
 from tests.benchmarks.coverage import Coverage, Scenario, measure, seeds_for_a_claim
+from tests.benchmarks.made_sweep import Size
 
 NUM = 250
 
@@ -56,3 +58,13 @@ def test_the_loop_gives_the_means_of_the_bootstrap():
     found = measure_bootstrap(num_cells=2, num_data_sets=3, num_queries=20, num_draws=50)
     assert found.num_rows == 2 * 5 * 3 * 3 * 20
     assert found.loop_cpu_s > 0
+
+
+@pytest.mark.slow
+def test_the_command_shows_the_tables_of_a_made_sweep_and_of_what_is_collected_of_it():
+    size = Size(num_families=1, num_seeds=2, num_data_sets=4, num_queries=20)
+    from_sweep, from_collected = measure_tables(size)
+    assert from_sweep.num_rows == 20 * 4 * 20
+    assert from_sweep.num_tables == from_collected.num_tables > 12
+    assert from_collected.num_files < 15 < from_sweep.num_files
+    assert from_sweep.peak_bytes > 0

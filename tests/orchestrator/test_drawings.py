@@ -10,6 +10,7 @@ from rich.console import Console
 from orchestrator.exports import export_all
 from orchestrator.show_drawings import PlotsRequest, write_plots, write_report
 from results.plots import PLOTS
+from results.sources import Source
 from results.tables.table import TableOptions
 from search_spaces.problems import InputError
 
@@ -20,10 +21,14 @@ def done(store):
     return store
 
 
+def source_of(store):
+    return Source(uri=store.uri, kind="sweep folder", store=store, record=RECORD)
+
+
 def draw(store, output, *names, output_format="all", **options):
     console = Console(file=io.StringIO(), width=200)
     request = PlotsRequest(names=names, output_format=output_format, output=output, options=TableOptions(**options))
-    write_plots(store, RECORD, request, console)
+    write_plots(source_of(store), request, console)
     return console.file.getvalue().splitlines()
 
 
@@ -62,6 +67,6 @@ def test_what_cannot_be_drawn_is_refused(done, tmp_path, names, options, message
 
 def test_the_report_is_one_file_with_what_the_run_of_the_sweep_has(done, tmp_path):
     output = tmp_path / "new" / "report.html"
-    write_report(done, RECORD, output, TableOptions(), Console(file=io.StringIO()))
+    write_report(source_of(done), output, TableOptions(), Console(file=io.StringIO()))
     assert output.read_bytes() == export_all(done, RECORD).files["report.html"]
     assert [path.name for path in output.parent.iterdir()] == ["report.html"]

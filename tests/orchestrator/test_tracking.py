@@ -100,7 +100,7 @@ def test_a_sweep_is_mirrored_while_it_runs(store, tmp_path):
 
     prefix = layout.trial_prefix(trial_id(QNORM))
     held = artifacts_of(place, qnorm, tmp_path / "download")
-    for name in ("spec.json", "status.json", "trial.parquet", "history.parquet"):
+    for name in ("spec.json", "status.json", "evaluations.json", "trial.parquet", "history.parquet"):
         assert held.pop(name) == store.read(f"{prefix}/{name}")
     assert json.loads(held.pop("provenance.json")) == MADE_WITH
     assert held.pop("plots/training.svg").startswith(b"<?xml")

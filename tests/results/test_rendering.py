@@ -34,8 +34,18 @@ from results.tables.table import Column, Table, TableHasHolesError
 GOLDEN = Path(__file__).parent / "golden"
 GOLDEN_TABLES = ["gains", "winners", "significance", "seeds", "claims", "sts", "rag", "fisher_check", "missing"]
 GOLDEN_TABLES += ["rag_gains", "train_score_matrix", "learned_gamma", "cohen_d", "magnitude_correlation"]
-GOLDEN_TABLES += ["fisher_summary", "fisher_tau", "fisher_published"]
-SEEDED = ["gains", "gains_by_dataset", "winners", "significance", "significance_by_dataset", "ranks", "seeds", "claims"]
+GOLDEN_TABLES += ["fisher_summary", "fisher_tau", "fisher_published", "cost"]
+SEEDED = [
+    "gains",
+    "gains_by_dataset",
+    "winners",
+    "significance",
+    "significance_by_dataset",
+    "ranks",
+    "seeds",
+    "claims",
+    "cost",
+]
 GOLDEN_FORMATS = ("md", "csv", "latex")
 SPECIAL = '50% of_a & b#1 $x$ ~y^2 \\end{z} <tag> |p| "q" `r` -- s--- [t] *u*'
 
