@@ -11,6 +11,7 @@ from search_spaces.schema import EvaluationBlock, ProbeBlock, ResourcesBlock, Sw
 from search_spaces.sizes import size_text
 from search_spaces.specs import DataSpec, EncoderSpec, TrialSpec, ValidationSpec
 from trainers import data_sets
+from trainers.data_sets.sts import pairs_of_one_score
 from trainers.evaluation.run_files import unwritable_id
 from trainers.fisher.candidate_pools import pool_sizes
 from trainers.provenance import accelerators
@@ -100,6 +101,9 @@ def empty_split_problems(scored: Iterable[DataSpec], where: str, *, key: str) ->
         if data.num_pairs == 0:
             what = "scored pairs" if data.entry.is_scored else "query with a relevant document"
             message = f"split '{data.split}' of data set '{data.name}' has no {what}"
+            yield Problem(where=where, key=key, message=message)
+        elif data.entry.is_scored and (alike := pairs_of_one_score(data_sets.load(data.entry), data.split)):
+            message = f"split '{data.split}' of data set '{data.name}' has no rank correlation: {alike}"
             yield Problem(where=where, key=key, message=message)
 
 

@@ -9,6 +9,7 @@ from trainers import data_sets
 from trainers.data_sets.availability import availability
 from trainers.data_sets.collection import Collection, asked_queries
 from trainers.data_sets.hub_files import is_hub
+from trainers.data_sets.sts import pairs_of_one_score
 
 if TYPE_CHECKING:
     from trainers.evaluation.published_figures import ComparedFigure
@@ -79,9 +80,14 @@ def checked(entry: DataSet, *, with_figures: bool = False) -> Checked:
 
 def _split_faults(entry: DataSet, collection: Collection) -> tuple[str, ...]:
     """Of a test split that is there: that it asks nothing."""
-    if entry.test_split not in collection.qrels or asked_queries(collection, entry.test_split).num_rows:
+    split = entry.test_split
+    if split not in collection.qrels:
         return ()
-    return (f"split '{entry.test_split}' has neither a judgement nor a question with an answer",)
+    if not asked_queries(collection, split).num_rows:
+        lacking = "no scored pairs" if entry.is_scored else "neither a judgement nor a question with an answer"
+        return (f"split '{split}' has {lacking}",)
+    alike = pairs_of_one_score(collection, split) if entry.is_scored else None
+    return (f"split '{split}' has no rank correlation: {alike}",) if alike else ()
 
 
 def _why_no_figure(entry: DataSet) -> str | None:

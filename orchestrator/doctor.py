@@ -1,6 +1,7 @@
 """Examine a sweep folder: is it what its records say, and what was left over."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from orchestrator.continuations import end_findings
@@ -16,7 +17,7 @@ from orchestrator.doctor_trials import (
 )
 from orchestrator.findings import Finding
 from orchestrator.stale_runs import stale_run_findings
-from results.layout import SWEEP_LOCK, SweepRecord
+from results.layout import SWEEP_LOCK, SweepRecord, study_key
 from results.locks import LockState
 from results.store import Store
 
@@ -57,10 +58,17 @@ def examine(
     yield from run_findings(store, keys, sound)
     yield from missing_findings(store, record, sound, _identities(broken), running)
     yield from leftover_findings(store, keys, sound, running)
-    yield from end_findings(store, keys, record, running=running, drop=drop_continuations)
-    yield from stranger_findings(store, record)
+    readable = _with_readable_studies(record, broken)
+    yield from end_findings(store, keys, readable, running=running, drop=drop_continuations)
+    if readable == record:  # else nobody knows which trials are samples of the others
+        yield from stranger_findings(store, record)
     if not running:
         yield from stale_run_findings(store, record)
+
+
+def _with_readable_studies(record: SweepRecord, broken: Iterable[Finding]) -> SweepRecord:
+    damaged = {finding.where for finding in broken}
+    return replace(record, studies=tuple(s for s in record.studies if study_key(s.study_id) not in damaged))
 
 
 def _without(trained: Mapping[str, Row], broken: Iterable[Finding]) -> dict[str, Row]:

@@ -12,6 +12,7 @@ from results.layout import PoolRecord, Status
 from results.rows import read_rows
 from results.schemas import SchemaError
 from results.store import Store
+from results.studies import read_record
 from search_spaces.identity import pool_id, probe_id, trial_id
 from search_spaces.specs import EvaluationSpec, ProbeSpec, TrialSpec, from_json
 
@@ -77,6 +78,8 @@ def _broken(store: Store, key: str, fault: str) -> Finding:
 def _reader_of(key: str) -> Callable[[bytes], Any] | None:
     folder, _, name = key.rpartition("/")
     kind, _, identity = folder.partition("/")
+    if kind == "studies" and name == "study.json":
+        return lambda data: read_record(key, data)
     if kind not in ("trials", "probes", "pools") or "/" in identity:
         return None
     if name == "pool.json":

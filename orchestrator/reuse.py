@@ -94,7 +94,7 @@ def _reuse(plan: Plan, store: Store, source: Store, lock: Lock) -> Reused:
         key = layout.probe_rows(probe.probe_id)
         if not store.exists(key) and source.exists(key):
             try:
-                _copy_rows(key, "probes", store, source, lock)
+                _copy_file(key, "probes", store, source, lock)
             except SchemaError as error:
                 notices.append(f"{source.uri}: probe {probe.spec.title} is not taken over: {error}")
                 continue
@@ -121,12 +121,12 @@ def _take_pool(pool: PoolPlan, store: Store, source: Store, lock: Lock) -> bool:
     if source.exists(rows) and not store.exists(rows):
         lock.verify()
         store.write(layout.pool_record(pool.pool_id), source.read(layout.pool_record(pool.pool_id)))
-        _copy_rows(rows, "pools", store, source, lock)
+        _copy_file(rows, "pools", store, source, lock)
     if not store.exists(rows):
         encoders = pool.spec.pool.encoders if pool.spec.pool else ()
         for part in (layout.pool_part_rows(pool_part_id(pool.spec, encoder)) for encoder in encoders):
             if source.exists(part) and not store.exists(part):
-                _copy_rows(part, "pools", store, source, lock)
+                _copy_file(part, "pools", store, source, lock)
     if not (store.exists(rows) and source.exists(rows)):
         return False
     return bool(read_rows(store, rows, "pools").equals(read_rows(source, rows, "pools")))
@@ -141,7 +141,7 @@ def _take_study(study_id: str, store: Store, source: Store, lock: Lock) -> bool:
         for key in (sample.trial_id for sample in record.samples):
             for rows, table in ((layout.history_rows(key), "history"), (layout.trial_rows(key), "trials")):
                 if source.exists(rows) and not store.exists(rows):
-                    _copy_rows(rows, table, store, source, lock)
+                    _copy_file(rows, table, store, source, lock)
             spec = layout.spec_key(layout.trial_prefix(key))
             store.write(spec, source.read(spec))
             store.write(layout.evaluations_key(key), layout.evaluations_to_bytes(()))
@@ -168,7 +168,7 @@ def _take_trial(key: str, store: Store, source: Store, lock: Lock) -> bool:
     lock.verify()
     _copy_checkpoint(layout.checkpoint_prefix(key), row["checkpoint_hash"], store, source)
     if source.exists(layout.history_rows(key)):
-        _copy_rows(layout.history_rows(key), "history", store, source, lock)
+        _copy_file(layout.history_rows(key), "history", store, source, lock)
     _copy_status(layout.trial_prefix(key), store, source, lock)
     store.write(layout.trial_rows(key), source.read(layout.trial_rows(key)))
     return True
@@ -187,8 +187,9 @@ def _copy_checkpoint(prefix: str, expected_hash: str, store: Store, source: Stor
     store.put_folder(prefix, fill)
 
 
-def _copy_rows(key: str, table: str, store: Store, source: Store, lock: Lock) -> None:
-    read_rows(source, key, table)  # what another version of the contract wrote would be no use here
+def _copy_file(key: str, table: str | None, store: Store, source: Store, lock: Lock) -> None:
+    if table is not None:
+        read_rows(source, key, table)  # what another version of the contract wrote would be no use here
     lock.verify()
     store.write(key, source.read(key))
 
@@ -218,21 +219,28 @@ def _take_evaluations(
         before = missing_evaluations(row["checkpoint_hash"], similarity, evaluation, store)
         if not before or (evaluation.pool is not None and pool_id(evaluation) not in pools):
             continue
-        for rows_key, table in _rows_of(row["checkpoint_hash"], similarity, evaluation, source):
-            if source.exists(rows_key) and not store.exists(rows_key):
-                _copy_rows(rows_key, table, store, source, lock)
+        for file, table in files_of(row["checkpoint_hash"], similarity, evaluation, source):
+            if source.exists(file) and not store.exists(file):
+                _copy_file(file, table, store, source, lock)
         taken += len(before) - len(missing_evaluations(row["checkpoint_hash"], similarity, evaluation, store))
     return taken
 
 
-def _rows_of(
+def files_of(
     checkpoint: str, similarity: SimilaritySpec | None, evaluation: EvaluationSpec, source: Store
-) -> Iterator[tuple[str, str]]:
-    """Key and table of all rows of one evaluation; the norms, which say that it is done, last."""
+) -> Iterator[tuple[str, str | None]]:
+    """Key and table of all that there is of one evaluation; the norms, which say that it is done, last.
+
+    The table of what holds no rows is None.
+    """
+    is_scored = evaluation.data.entry.is_scored
+    if not is_scored:
+        yield layout.judgement_rows(evaluation.data), "judgements"
     for scored in score_similarities(similarity, evaluation):
-        is_scored = evaluation.data.entry.is_scored
-        rows = layout.scored_rows(evaluation, evaluation_id(checkpoint, evaluation, scored))
-        yield rows, "sts" if is_scored else "per_query"
+        key = evaluation_id(checkpoint, evaluation, scored)
+        if evaluation.keeps_runs:
+            yield layout.run_file(key), None
+        yield layout.scored_rows(evaluation, key), "sts" if is_scored else "per_query"
         if evaluation.rag:
             yield layout.answer_rows(answers_id(checkpoint, evaluation, scored)), "qa"
     encoding = encoding_id(checkpoint, evaluation)

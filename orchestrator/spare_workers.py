@@ -25,10 +25,11 @@ from results.layout import SWEEP_LOCK
 from results.locks import verify_token
 from results.store import open_store
 from search_spaces.specs import TrialSpec
+from trainers.arrays import FloatMatrix
 from trainers.evaluation.corpus_pass import ShardSearch
 from trainers.evaluation.evaluations import Wanted
 from trainers.evaluation.shard_helper import Helped, hardware, open_shard_search
-from trainers.evaluation.shard_queue import FloatMatrix, ShardFound, ShardQueue
+from trainers.evaluation.shard_queue import ShardFound, ShardQueue
 
 Share = Mapping[str, float]  # of Ray's resources, by its names
 

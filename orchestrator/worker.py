@@ -36,7 +36,8 @@ from trainers.threads import set_threads
 from trainers.training.history import StepReport
 from trainers.training.processes import LostPeerError
 from trainers.training.resume import CheckpointPolicy
-from trainers.trial import Hooks, Part, join_trial, planned_trial, run_planned_trial
+from trainers.trial import Part, join_trial, planned_trial, run_planned_trial
+from trainers.trial_hooks import Hooks
 
 _REPORT_EVERY_S = 1.0  # a report costs a round trip to the driver, which must not slow fast steps
 

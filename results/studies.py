@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from results.layout import PlannedStudy, PlannedTrial, SweepRecord, study_key
+from results.schemas import SchemaError
 from results.store import Readable, Store
 from search_spaces.tuning import Metric, TuneSpec, Value
 
@@ -45,9 +46,23 @@ _RECORDS = TypeAdapter(StudyRecord)
 
 
 def read_study(store: Readable, study_id: str) -> StudyRecord | None:
-    """The study's record, if it has begun."""
+    """The study's record, if it has begun.
+
+    Raises:
+        SchemaError: the record is damaged.
+    """
     key = study_key(study_id)
-    return _RECORDS.validate_json(store.read(key)) if store.exists(key) else None
+    return read_record(key, store.read(key)) if store.exists(key) else None
+
+
+def read_record(key: str, data: bytes) -> StudyRecord:
+    """What lies at a study's key. Raises SchemaError where it is damaged."""
+    try:
+        return _RECORDS.validate_json(data)
+    except ValidationError as error:
+        fault = f"{key} is damaged: {' '.join(str(error).split())}"
+        made_again = "densesweep doctor --repair removes it; the next run makes it again of the samples that are there"
+        raise SchemaError(f"{fault} ({made_again})") from error
 
 
 def write_study(store: Store, study_id: str, record: StudyRecord) -> None:

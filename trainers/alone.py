@@ -25,7 +25,8 @@ from trainers.provenance import provenance
 from trainers.training.history import StepReport
 from trainers.training.processes import Processes
 from trainers.training.resume import CheckpointPolicy
-from trainers.trial import Hooks, has_training_left, join_trial, planned_trial, run_planned_trial
+from trainers.trial import has_training_left, join_trial, planned_trial, run_planned_trial
+from trainers.trial_hooks import Hooks
 
 _STALE_AFTER_S = 30.0
 _SHOW_EVERY_S = 1.0

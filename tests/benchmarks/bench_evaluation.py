@@ -94,7 +94,7 @@ def evaluate_ours(job: EncodeJob, gate: Gate) -> None:
     from search_spaces.specs import DataSpec, EvaluationSpec
     from trainers import data_sets
     from trainers.encoders.checkpoints import checkpoint_hash, save_checkpoint
-    from trainers.evaluation.evaluate import evaluate
+    from trainers.evaluation.evaluate import evaluate_all
     from trainers.init_regimes import start_encoder
 
     gate.memory_from_here()
@@ -111,7 +111,7 @@ def evaluate_ours(job: EncodeJob, gate: Gate) -> None:
             evaluation = EvaluationSpec(data=data, precision=job.precision)
             store = open_store(str(Path(root) / str(number)))
             similarities = score_similarities(None, evaluation)
-            evaluate(checkpoint, evaluation, similarities, store=store, encoder=encoder)
+            evaluate_all(checkpoint, {evaluation: similarities}, store=store, encoder=encoder)
             [cosine] = [similarity for similarity in similarities if similarity.name == "cosine"]
             key = per_query_rows(evaluation_id(checkpoint_hash(checkpoint), evaluation, cosine))
             rows = read_rows(store, key, "per_query").to_pylist()

@@ -74,7 +74,8 @@ def measure(root: Path, threads: int) -> Iterator[Result]:
     from trainers.evaluation.pool_building import Building, build_missing
     from trainers.provenance import provenance
     from trainers.training.resume import CheckpointPolicy
-    from trainers.trial import Hooks, run_trial
+    from trainers.trial import run_trial
+    from trainers.trial_hooks import Hooks
 
     file = root / "pool.yaml"
     file.write_text(yaml.safe_dump(sweep_file(root, threads)))

@@ -102,6 +102,7 @@ def search_ours(job: SearchJob, gate: Gate) -> None:
     from trainers.threads import set_threads
 
     set_threads(job.threads)
+    from tests.trainers.whole_search import in_blocks
     from trainers import search
 
     vector_NH = np.load(job.vectors, mmap_mode="r")
@@ -111,7 +112,7 @@ def search_ours(job: SearchJob, gate: Gate) -> None:
     def blocks() -> Iterator[Any]:
         for round_number in range(-(-job.num_documents // len(vector_NH))):
             left = job.num_documents - round_number * len(vector_NH)
-            for block in search.in_blocks(vector_NH[:left]):
+            for block in in_blocks(vector_NH[:left]):
                 # Longer each time, so that a repeated vector does not tie with itself.
                 norm_D = np.full(len(block), 1 + round_number / 64, np.float32) if round_number else None
                 first = block.first + round_number * len(vector_NH)

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.checks import encoder_problems
-from search_spaces.specs import EncoderSpec, WeightsSpec
+from orchestrator.checks import empty_split_problems, encoder_problems
+from search_spaces.catalogue.data_sets import DataSet
+from search_spaces.specs import DataSpec, EncoderSpec, WeightsSpec
 from trainers.weights.limits import Limits
 
 ENCODER = EncoderSpec(
@@ -34,3 +35,23 @@ def test_one_tower_cannot_start_from_two():
     assert (problem.where, problem.key) == ("sweep.yaml", "axes.family[0]")
     message = "path:/somewhere has a tower for queries and one for documents; write `towers: separate`"
     assert problem.message == message
+
+
+@pytest.mark.parametrize(
+    ("scores", "told"),
+    [
+        ([1, 2], []),
+        ([], ["split 'test' of data set 'mine' has no scored pairs"]),
+        (
+            [2, 2, 2.0],
+            ["split 'test' of data set 'mine' has no rank correlation: all of its 3 pairs have the same score"],
+        ),
+    ],
+)
+def test_splits_of_scored_pairs_that_no_correlation_can_be_taken_of(tmp_path, monkeypatch, scores, told):
+    monkeypatch.setenv("DENSESWEEP_CACHE", str(tmp_path / "cache"))
+    lines = ["score\tsentence1\tsentence2", *(f"{score}\tone {n}\tother {n}" for n, score in enumerate(scores))]
+    (tmp_path / "test.tsv").write_text("\n".join(lines) + "\n")
+    entry = DataSet(name="mine", source=f"path:{tmp_path}", reader="sts", score_range=(0, 5))
+    data = DataSpec(entry=entry, split="test", num_pairs=len(scores))
+    assert [problem.message for problem in empty_split_problems([data], "s.yaml", key="evaluation.groups")] == told

@@ -154,7 +154,7 @@ def test_a_broken_run_is_deleted_told_as_missing_and_made_again_as_it_was(swept)
     store.write(key, sound[:-20])
     [broken] = [f for f in examine(store, record, lock="free", hashes=False) if f.severity == "broken"]
     assert (broken.where, broken.is_fault) == (key, True)
-    request = DoctorRequest(repair=True, hashes=False, as_json=False)
+    request = DoctorRequest(repair=True, hashes=False, as_json=False, drop_continuations=False)
     with Console(quiet=True) as console:
         run_doctor(store, record, request, console)
     assert not store.exists(key)

@@ -20,7 +20,8 @@ from results.store import Store, open_store
 from search_spaces.problems import InputError
 from search_spaces.specs import to_json
 from trainers.training.resume import CheckpointPolicy
-from trainers.trial import Hooks, run_planned_trial
+from trainers.trial import run_planned_trial
+from trainers.trial_hooks import Hooks
 
 
 @dataclass(frozen=True, kw_only=True)

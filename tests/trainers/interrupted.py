@@ -17,7 +17,7 @@ def evaluate_in_process(
     checkpoint: Path,
     evaluations: list[EvaluationSpec],
     sweep: Path,
-    runs: Path,
+    counted: Path,
     *,
     die_after: int = 0,
     die_reading: int = 0,
@@ -26,34 +26,42 @@ def evaluate_in_process(
     """Evaluate with every similarity, in shards of 16 texts with a snapshot after each; (exit code, texts encoded).
 
     With `die_after` the process kills itself when it is to encode a text beyond so many, with `die_reading` when its
-    reader is to answer for the so manieth time. `only_missing` leaves out the similarities whose rows are there. TREC
-    run files go to `runs`.
+    reader is to answer for the so manieth time. `only_missing` leaves out the similarities whose rows are there. How
+    many texts are encoded is counted in the file `counted`.
     """
-    runs.mkdir(parents=True, exist_ok=True)
-    counted = runs / "encoded"
     counted.write_text("0")
     specs = [to_json(evaluation) for evaluation in evaluations]
     root = Path(__file__).parents[2]
-    command = [sys.executable, "-c", _PROGRAM, str(checkpoint), str(sweep), str(runs), str(die_after), str(die_reading)]
+    command = [
+        sys.executable,
+        "-c",
+        _PROGRAM,
+        str(checkpoint),
+        str(sweep),
+        str(counted),
+        str(die_after),
+        str(die_reading),
+    ]
     command.append("missing" if only_missing else "all")
     done = subprocess.run([*command, *specs], cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, check=False)
     return done.returncode, int(counted.read_text())
 
 
-def main(checkpoint: str, sweep: str, runs: str, die_after: str, die_reading: str, which: str, *specs: str) -> None:
+def main(
+    checkpoint: str, sweep: str, count_file: str, die_after: str, die_reading: str, which: str, *specs: str
+) -> None:
     """What the process does."""
     from search_spaces.scoring import score_similarities
     from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint
-    from trainers.evaluation import corpus_pass, evaluated_group, snapshots
+    from trainers.evaluation import corpus_pass, snapshots
     from trainers.evaluation.evaluate import evaluate_all
     from trainers.evaluation.evaluations import missing_evaluations
     from trainers.evaluation.reader import Reader
-    from trainers.evaluation.run_files import write_run
 
     corpus_pass.BLOCK_DOCUMENTS = SHARD
     snapshots.EVERY_S, snapshots._MOST_OF_THE_TIME = 0.0, float("inf")
     encoder = load_checkpoint(Path(checkpoint)).encoder
-    counted = Path(runs) / "encoded"
+    counted = Path(count_file)
 
     def count(_: object, inputs: tuple) -> None:
         encoded = int(counted.read_text()) + len(inputs[0])
@@ -71,21 +79,6 @@ def main(checkpoint: str, sweep: str, runs: str, die_after: str, die_reading: st
         return answers(reader, *arguments, **named)
 
     Reader.answers = answer
-    measured = evaluated_group.query_values
-
-    def measure(rankings, collection, queries, evaluation):
-        number = len(list(Path(runs).glob("*.trec")))
-        write_run(
-            Path(runs) / f"{number:02d}-{evaluation.data.name}.trec",
-            query_ids=queries.ids,
-            document_ids=collection.corpus["id"],
-            document_QK=rankings.document_QK,
-            score_QK=rankings.score_QK,
-            tag="run",
-        )
-        return measured(rankings, collection, queries, evaluation)
-
-    evaluated_group.query_values = measure
     evaluations = [from_json(EvaluationSpec, spec) for spec in specs]
     store = open_store(sweep)
     wanted = {evaluation: score_similarities(None, evaluation) for evaluation in evaluations}

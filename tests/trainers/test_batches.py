@@ -3,8 +3,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from tests.trainers.text_pairs import pairs_of_texts
 from trainers.training.batches import false_negatives, plan_batches
-from trainers.training.pairs import pairs_of_texts
 
 
 def one_positive_each(num_pairs):

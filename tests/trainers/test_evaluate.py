@@ -20,16 +20,16 @@ from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.identity import encoding_id, evaluation_id
 from search_spaces.scoring import score_similarities, trained_similarity
 from search_spaces.specs import DataSpec, EvaluationSpec, ScaleSpec, SimilaritySpec
+from tests.trainers.evaluating import evaluate
+from tests.trainers.whole_search import search
 from trainers import data_sets
 from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoint
 from trainers.encoders.encode import encode
 from trainers.evaluation import corpus_pass
-from trainers.evaluation.evaluate import evaluate
 from trainers.evaluation.evaluations import missing_evaluations
 from trainers.evaluation.judged_queries import split_queries
 from trainers.init_regimes import start_encoder
 from trainers.provenance import provenance
-from trainers.search import search
 from trainers.similarity import Gammas, query_vectors, scores, search_vectors
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"

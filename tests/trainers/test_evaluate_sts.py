@@ -18,17 +18,19 @@ from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.identity import encoding_id, evaluation_id
 from search_spaces.scoring import score_similarities
 from search_spaces.specs import DataSpec, EvaluationSpec, ScaleSpec, SimilaritySpec
+from tests.trainers.evaluating import evaluate
 from trainers import data_sets
 from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoint
 from trainers.evaluation.encoding_meter import EncodingMeter
-from trainers.evaluation.evaluate import evaluate, evaluate_all
+from trainers.evaluation.evaluate import evaluate_all
 from trainers.evaluation.evaluate_sts import embed_pairs
 from trainers.evaluation.evaluations import missing_evaluations
 from trainers.evaluation.kept_embeddings import kept_parts
 from trainers.init_regimes import start_encoder
 from trainers.training.resume import CheckpointPolicy
 from trainers.training.sts_pairs import scored_pairs
-from trainers.trial import Hooks, run_trial
+from trainers.trial import run_trial
+from trainers.trial_hooks import Hooks
 
 SIMILAR = [
     ("A girl is styling her hair.", "A girl is brushing her hair.", 2.5),

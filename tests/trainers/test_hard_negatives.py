@@ -5,9 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from tests.trainers.text_pairs import pairs_of_texts
 from trainers.training.batches import false_negatives, plan_batches
 from trainers.training.hard_negatives import negatives_fault
-from trainers.training.pairs import pairs_of_texts
 
 SEEDS = range(25)
 

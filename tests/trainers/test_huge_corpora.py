@@ -17,7 +17,7 @@ from trainers.data_sets.collection import ANSWERED_QUERIES, QRELS, Collection
 from trainers.data_sets.hashing import split_hashes
 from trainers.evaluation.evaluation_rows import norm_columns
 from trainers.evaluation.judged_queries import split_queries
-from trainers.evaluation.qa import asked
+from trainers.evaluation.qa import asked_questions
 from trainers.evaluation.ranked_ids import ranked_ids
 from trainers.evaluation.shared_texts import TextOrder
 from trainers.training.pairs import training_pairs
@@ -53,7 +53,7 @@ def test_questions_are_asked_with_passages_of_a_huge_corpus(collection):
     queries = split_queries(collection, "test", "excluded_ids")
     assert queries.excluded == [[0], [1], [2]]
     document_QK = np.array([[NUM_ROWS - 1, 2], [2, 0], [CHUNK_ROWS, -1]])
-    questions = list(asked(collection, queries, document_QK))
+    questions = list(asked_questions(collection, queries, document_QK))
     assert [q.document_ids for q in questions] == [[f"d{NUM_ROWS - 1}", "d2"], ["d2", "d0"], [f"d{CHUNK_ROWS}"]]
     expected = [["00004095", "00000002"], ["00000002", "00000000"], ["00000000"]]
     assert [starts(q.passages) for q in questions] == expected

@@ -1,5 +1,6 @@
 """An evaluation that is killed goes on where it was: the same rows, run files and kept embeddings, to the last bit."""
 
+import gzip
 import json
 import shutil
 import signal
@@ -10,26 +11,35 @@ import numpy as np
 import pytest
 from tiny_readers import save_t5
 
-from results.layout import LAST_EMBEDDINGS, embedding_rows, norm_rows, per_query_rows, unfinished_prefix
+from results.layout import (
+    LAST_EMBEDDINGS,
+    embedding_rows,
+    judgement_rows,
+    norm_rows,
+    per_query_rows,
+    run_file,
+    unfinished_prefix,
+)
 from results.rows import read_rows
 from results.store import LostLockError, open_store
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.identity import encoding_id, evaluation_id
 from search_spaces.scoring import score_similarities
 from search_spaces.specs import DataSpec, EvaluationSpec, RagSpec, ReaderSpec, WeightsSpec
+from tests.trainers.evaluating import evaluate
 from tests.trainers.interrupted import SHARD, evaluate_in_process
+from tests.trainers.whole_search import search
 from trainers import data_sets
 from trainers.data_sets.collection import document_text
 from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoint
 from trainers.encoders.encode import encode
 from trainers.evaluation import corpus_pass
-from trainers.evaluation.evaluate import evaluate, evaluate_all
+from trainers.evaluation.evaluate import evaluate_all
 from trainers.evaluation.evaluations import missing_evaluations
 from trainers.evaluation.kept_embeddings import kept_parts
 from trainers.evaluation.reader_weights import reader_hash
 from trainers.evaluation.snapshots import StoredSnapshots, StreamState
 from trainers.init_regimes import start_encoder
-from trainers.search import search
 
 NUM_DOCUMENTS = 90  # of a corpus; the second one shares 60 of them
 
@@ -67,14 +77,13 @@ def checkpoint(minilm, tmp_path_factory) -> Path:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {
-        str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file() and f.name != "encoded"
-    }
+    return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
 
 
 @pytest.mark.slow
 def test_a_killed_evaluation_continues_and_gives_the_same_files(evaluations, checkpoint, tmp_path) -> None:
-    code, num_texts = evaluate_in_process(checkpoint, evaluations, tmp_path / "whole", tmp_path / "runs")
+    evaluations = [replace(evaluation, run_files=True) for evaluation in evaluations]
+    code, num_texts = evaluate_in_process(checkpoint, evaluations, tmp_path / "whole", tmp_path / "counted")
     assert (code, num_texts) == (0, 120 + 5 + 5)
     code, before = evaluate_in_process(checkpoint, evaluations, tmp_path / "killed", tmp_path / "x", die_after=75)
     assert (code, before) == (-signal.SIGKILL, 10 + 4 * SHARD)
@@ -82,11 +91,14 @@ def test_a_killed_evaluation_continues_and_gives_the_same_files(evaluations, che
     [snapshot] = store.list("unfinished")
     assert snapshot.startswith(unfinished_prefix(checkpoint_hash(checkpoint)))
     assert store.list("evaluations") == []
-    code, after = evaluate_in_process(checkpoint, evaluations, tmp_path / "killed", tmp_path / "runs after")
+    code, after = evaluate_in_process(checkpoint, evaluations, tmp_path / "killed", tmp_path / "counted")
     assert (code, after) == (0, 10 + 120 - 4 * SHARD)  # queries again, and of the passages only what was missing
     assert files(tmp_path / "killed") == files(tmp_path / "whole")
-    assert files(tmp_path / "runs after") == files(tmp_path / "runs")
-    assert len(files(tmp_path / "runs")) == 6
+    for evaluation in evaluations:
+        for similarity in score_similarities(None, evaluation):
+            run = run_file(evaluation_id(checkpoint_hash(checkpoint), evaluation, similarity))
+            lines = gzip.decompress(store.read(run)).decode().splitlines()
+            assert len(lines) == 5 * NUM_DOCUMENTS  # of each query all documents: the ranking is cut at 100
     assert store.list("unfinished") == []
 
 
@@ -116,7 +128,7 @@ def questions(evaluations, tmp_path_factory) -> list[EvaluationSpec]:
 
 @pytest.mark.slow
 def test_a_kill_while_the_reader_answers_costs_no_encoding(questions, checkpoint, tmp_path) -> None:
-    code, num_texts = evaluate_in_process(checkpoint, questions, tmp_path / "whole", tmp_path / "runs")
+    code, num_texts = evaluate_in_process(checkpoint, questions, tmp_path / "whole", tmp_path / "counted")
     assert (code, num_texts) == (0, 120 + 5 + 5)
     code, _ = evaluate_in_process(checkpoint, questions, tmp_path / "killed", tmp_path / "x", die_reading=2)
     assert code == -signal.SIGKILL
@@ -129,7 +141,7 @@ def test_a_kill_while_the_reader_answers_costs_no_encoding(questions, checkpoint
     assert 0 < len(missing[1]) < len(similarities)
     # Fewer similarities than the pass searched under: what it found under all of them serves.
     code, after = evaluate_in_process(
-        checkpoint, questions[1:], tmp_path / "killed", tmp_path / "runs after", only_missing=True
+        checkpoint, questions[1:], tmp_path / "killed", tmp_path / "counted", only_missing=True
     )
     assert (code, after) == (0, 0)
     assert files(tmp_path / "killed") == files(tmp_path / "whole")
@@ -140,7 +152,7 @@ def test_a_kill_while_the_reader_answers_costs_no_encoding(questions, checkpoint
 @pytest.mark.slow
 def test_a_pass_goes_on_for_fewer_similarities(evaluations, checkpoint, tmp_path) -> None:
     plain = [replace(evaluation, keep_embeddings=False) for evaluation in evaluations]
-    code, _ = evaluate_in_process(checkpoint, plain, tmp_path / "whole", tmp_path / "runs")
+    code, _ = evaluate_in_process(checkpoint, plain, tmp_path / "whole", tmp_path / "counted")
     assert code == 0
     code, before = evaluate_in_process(checkpoint, plain, tmp_path / "killed", tmp_path / "x", die_after=75)
     assert (code, before) == (-signal.SIGKILL, 10 + 4 * SHARD)
@@ -148,12 +160,10 @@ def test_a_pass_goes_on_for_fewer_similarities(evaluations, checkpoint, tmp_path
     for evaluation in plain:  # rows that are there already, as after an evaluation under 'own'
         rows = per_query_rows(evaluation_id(key, evaluation, score_similarities(None, evaluation)[0]))
         norms = norm_rows(encoding_id(key, evaluation))
-        for name in (rows, norms):
+        for name in (rows, norms, judgement_rows(evaluation.data)):
             store.write(name, (tmp_path / "whole" / name).read_bytes())
     assert len(missing_evaluations(key, None, plain[0], store)) == len(score_similarities(None, plain[0])) - 1
-    code, after = evaluate_in_process(
-        checkpoint, plain, tmp_path / "killed", tmp_path / "runs after", only_missing=True
-    )
+    code, after = evaluate_in_process(checkpoint, plain, tmp_path / "killed", tmp_path / "counted", only_missing=True)
     assert (code, after) == (0, 10 + 120 - 4 * SHARD)
     assert files(tmp_path / "killed") == files(tmp_path / "whole")
 
@@ -165,7 +175,7 @@ def test_another_question_starts_anew(evaluations, checkpoint, tmp_path) -> None
     store = open_store(str(tmp_path / "sweep"))
     kept = store.list("encodings")
     assert len(kept) == 4 + 3  # none of the second corpus is in the first shard
-    code, encoded = evaluate_in_process(checkpoint, evaluations[1:], tmp_path / "sweep", tmp_path / "runs")
+    code, encoded = evaluate_in_process(checkpoint, evaluations[1:], tmp_path / "sweep", tmp_path / "counted")
     assert (code, encoded) == (0, 90 + 5)
     assert store.list("unfinished") == []
     encoding = encoding_id(checkpoint_hash(checkpoint), evaluations[1])
@@ -248,6 +258,52 @@ def test_snapshots_come_back_as_they_were_and_cost_little(tmp_path) -> None:
         np.testing.assert_array_equal(other.norm_D, state.norm_D)
         assert other.norm_D.dtype == np.float32
     StoredSnapshots(store, "unfinished/y.npz").offer([0], lambda: [][0])  # too early: nobody asks for the state
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        lambda data: data[: len(data) // 2],
+        lambda data: data[:-1],
+        lambda data: data.replace(b"\x00\x00\xc0\x3f", b"\x00\x00\xc1\x3f"),  # 1.5 as float32: the norm
+        lambda data: b"",
+        lambda data: b"another program's file",
+    ],
+)
+def test_what_was_left_and_cannot_be_read_is_as_if_nothing_was(tmp_path, damaged) -> None:
+    store, key = open_store(str(tmp_path)), "unfinished/x.npz"
+    state = StreamState(keys={1.0: np.arange(6).reshape(2, 3)}, norm_D=np.array([1.5], dtype=np.float32))
+    snapshots = StoredSnapshots(store, key, every_s=0)
+    snapshots.offer([0], lambda: [state])
+    whole = store.read(key)
+    assert damaged(whole) != whole
+    assert snapshots.last([[1.0]]) is not None
+    store.write(key, damaged(whole))
+    assert snapshots.last([[1.0]]) is None
+
+
+def test_a_pass_that_goes_on_reads_once_what_was_left(evaluations, checkpoint, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(corpus_pass, "BLOCK_DOCUMENTS", SHARD)
+    monkeypatch.setattr("trainers.evaluation.snapshots.EVERY_S", 0.0)
+    monkeypatch.setattr("trainers.evaluation.snapshots._MOST_OF_THE_TIME", float("inf"))
+    store, read = open_store(str(tmp_path)), []
+    wanted = {evaluation: score_similarities(None, evaluation) for evaluation in evaluations}
+    encoder = load_checkpoint(checkpoint).encoder
+    encoded: list[int] = []
+
+    def fail(_: object, inputs: tuple) -> None:
+        encoded.append(len(inputs[0]))
+        if sum(encoded) > 75:
+            raise RuntimeError("the end")
+
+    with encoder.register_forward_pre_hook(fail), pytest.raises(RuntimeError, match="the end"):
+        evaluate_all(checkpoint, wanted, store=store, encoder=encoder)
+    [snapshot] = store.list("unfinished")
+    original = type(store).read
+    monkeypatch.setattr(type(store), "read", lambda self, key: (read.append(key), original(self, key))[1])
+    evaluate_all(checkpoint, wanted, store=store, encoder=encoder)
+    assert read.count(snapshot) == 1
+    assert store.list("unfinished") == []
 
 
 def test_who_lost_the_lock_leaves_no_snapshot(tmp_path) -> None:

@@ -26,11 +26,12 @@ from search_spaces.identity import encoding_id, evaluation_id, pool_id, pool_par
 from search_spaces.scoring import score_similarities
 from search_spaces.specs import DataSpec, EvaluationSpec, PoolSettings, PoolSpec, StartingEncoder, WeightsSpec
 from tests.trainers.building_pools import SHARD, build_in_process
+from tests.trainers.evaluating import evaluate
 from trainers import data_sets, weights
 from trainers.encoders.checkpoints import checkpoint_hash, save_checkpoint
 from trainers.encoders.encode import encode
 from trainers.evaluation import pool_building
-from trainers.evaluation.evaluate import evaluate, evaluate_all
+from trainers.evaluation.evaluate import evaluate_all
 from trainers.evaluation.evaluations import missing_evaluations
 from trainers.evaluation.pool_building import Building, build_missing, build_parts, publish
 from trainers.evaluation.pools import MissingPoolError, contributors, load_searched, unbuilt_pools

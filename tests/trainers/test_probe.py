@@ -13,6 +13,7 @@ from results.rows import provenance_of, read_rows
 from results.store import LostLockError, open_store
 from search_spaces.identity import probe_id
 from search_spaces.specs import ProbeSpec, ScaleSpec, from_json
+from tests.trainers.text_pairs import pairs_of_texts
 from trainers.data_sets import load
 from trainers.encoders.encode import encode
 from trainers.fisher.candidate_pools import plan_pools
@@ -20,7 +21,7 @@ from trainers.fisher.probe import run_probe
 from trainers.init_regimes import start_encoder
 from trainers.provenance import provenance
 from trainers.training.batches import false_negatives
-from trainers.training.pairs import pairs_of_texts, training_pairs
+from trainers.training.pairs import training_pairs
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ from results.store import open_store
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.identity import evaluation_id
 from search_spaces.specs import DataSpec, EncoderSpec, EvaluationSpec, SimilaritySpec, WeightsSpec
+from tests.trainers.evaluating import evaluate
 from trainers import data_sets
 from trainers.encoders.checkpoints import checkpoint_hash, save_checkpoint
-from trainers.evaluation.evaluate import evaluate
 from trainers.init_regimes import start_encoder
 
 COSINE = SimilaritySpec(name="cosine", gamma_q=1.0, gamma_d=1.0, trained=False)

@@ -19,14 +19,14 @@ from search_spaces.identity import answers_id, encoding_id, evaluation_id
 from search_spaces.schema import RagBlock
 from search_spaces.scoring import score_similarities
 from search_spaces.specs import DataSpec, EvaluationSpec, RagSpec, ReaderSpec, SimilaritySpec, WeightsSpec
+from tests.trainers.evaluating import evaluate
 from trainers import data_sets
 from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoint
 from trainers.encoders.encode import encode
 from trainers.evaluation import qa as qa_module
-from trainers.evaluation.evaluate import evaluate
 from trainers.evaluation.evaluations import missing_evaluations
 from trainers.evaluation.judged_queries import split_queries
-from trainers.evaluation.qa import answer_columns, asked
+from trainers.evaluation.qa import answer_columns, asked_questions
 from trainers.evaluation.qa_scores import score_answer
 from trainers.evaluation.reader import load_reader
 from trainers.evaluation.reader_weights import reader_hash
@@ -232,7 +232,7 @@ def test_smollm2_answers_better_from_the_right_passage_than_from_another(shared_
     )
     loaded, found = load_reader(reader, "cpu"), {}
     for name, document_QK in (("right", right_QK), ("wrong", np.roll(right_QK, 12, axis=0))):
-        columns = answer_columns(loaded, rag, list(asked(collection, some, document_QK)))
+        columns = answer_columns(loaded, rag, list(asked_questions(collection, some, document_QK)))
         assert all(em <= f1 for em, f1 in zip(columns["exact_match"], columns["f1"], strict=True))
         assert sum(any(c in string.ascii_letters for c in text) for text in columns["prediction"]) > 30
         found[name] = float(np.mean(columns["f1"]))

@@ -1,5 +1,6 @@
 """Run files read back by ir-measures and trec_eval, whose numbers are those of the rankings."""
 
+import gzip
 import re
 from pathlib import Path
 
@@ -9,9 +10,10 @@ import pyarrow as pa
 import pytest
 import pytrec_eval
 
+from tests.trainers.whole_search import search
 from trainers.evaluation.measures import per_query
-from trainers.evaluation.run_files import strictly_decreasing, write_run
-from trainers.search import Rankings, search
+from trainers.evaluation.run_files import packed_run, strictly_decreasing
+from trainers.search import Rankings
 
 MEASURES = ("nDCG@10", "R@100", "RR@10", "AP")
 
@@ -30,15 +32,15 @@ def test_every_reader_finds_the_numbers_of_the_ranking(tmp_path: Path) -> None:
     query_ids, document_ids, found = tied_search()
     rng = np.random.default_rng(8)
     qrels = {q: {d: int(rng.integers(0, 3)) for d in rng.choice(document_ids, 25, False)} for q in query_ids}
-    file = tmp_path / "run.txt"
-    write_run(
-        file,
+    packed = packed_run(
         query_ids=query_ids,
         document_ids=pa.array(document_ids),
         document_QK=found.document_QK,
         score_QK=found.score_QK,
         tag="tied",
     )
+    file = tmp_path / "run.txt"
+    file.write_bytes(gzip.decompress(packed))
     rankings = {q: [document_ids[p] for p in row] for q, row in zip(query_ids, found.document_QK, strict=True)}
     ours = {(v.query_id, v.measure): v.value for v in per_query(rankings, qrels, MEASURES)}
     parsed = [ir_measures.parse_measure(name) for name in MEASURES]
@@ -52,16 +54,15 @@ def test_every_reader_finds_the_numbers_of_the_ranking(tmp_path: Path) -> None:
             assert value == pytest.approx(ours[query, names[name]], abs=1e-9)
 
 
-def test_the_columns_are_those_of_trec(tmp_path: Path) -> None:
-    file = tmp_path / "run.txt"
+def test_the_columns_are_those_of_trec() -> None:
     document_QK, score_QK = np.array([[1, 0, -1]]), np.array([[0.5, 0.1, -np.inf]], np.float32)
-    write_run(
-        file, query_ids=["q"], document_ids=pa.array(["a", "b"]), document_QK=document_QK, score_QK=score_QK, tag="x"
+    packed = packed_run(
+        query_ids=["q"], document_ids=pa.array(["a", "b"]), document_QK=document_QK, score_QK=score_QK, tag="x"
     )
-    assert file.read_text() == "q Q0 b 1 0.5 x\nq Q0 a 2 0.100000001 x\n"
+    assert gzip.decompress(packed).decode() == "q Q0 b 1 0.5 x\nq Q0 a 2 0.100000001 x\n"
 
 
-def test_scores_are_those_found_but_for_the_last_digits_of_ties(tmp_path: Path) -> None:
+def test_scores_are_those_found_but_for_the_last_digits_of_ties() -> None:
     score_QK = np.array([[2, 1, 1, 1, 0, 0, -0.0, -1, -1, -np.inf]], np.float32)
     apart_QK = strictly_decreasing(score_QK)
     assert (np.diff(apart_QK[0, :-1]) < 0).all()
@@ -82,11 +83,10 @@ def test_scores_are_those_found_but_for_the_last_digits_of_ties(tmp_path: Path) 
         ("q", "d", "my run", "tag 'my run'"),
     ],
 )
-def test_what_would_break_the_columns_is_refused(tmp_path, query, document, tag, message) -> None:
+def test_what_would_break_the_columns_is_refused(query, document, tag, message) -> None:
     ones = np.ones((1, 1), np.float32)
     with pytest.raises(ValueError, match=re.escape(message)):
-        write_run(
-            tmp_path / "run.txt",
+        packed_run(
             query_ids=[query],
             document_ids=pa.array([document]),
             document_QK=np.zeros((1, 1), np.int64),

@@ -12,7 +12,8 @@ import pytest
 import torch
 from search_oracle import AVAILABLE, assert_equal, brute_force, shuffled_ids, unequal_blocks
 
-from trainers.search import Backend, Block, Searcher, fastest_backend, in_blocks, kept_blocks, search, tie_ranks
+from tests.trainers.whole_search import in_blocks, search
+from trainers.search import Backend, Block, Searcher, fastest_backend, tie_ranks
 from trainers.similarity import search_vectors
 
 backends = pytest.mark.parametrize("backend", AVAILABLE)
@@ -184,12 +185,14 @@ def test_half_precision_and_kept_blocks_are_searched_as_what_they_hold(tmp_path:
     np.save(tmp_path / "norms.npy", norm_N)
     direction_NH, norm_N = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("directions", "norms"))
     ids = shuffled_ids(rng, 400)
-    kept = search(query_QH, kept_blocks(direction_NH, norm_N, 90), 30, document_ids=ids)
+    kept_blocks = [
+        Block(first=block.first, vector_DH=block.vector_DH, norm_D=norm_N[block.first : block.first + len(block)])
+        for block in in_blocks(direction_NH, 90)
+    ]
+    kept = search(query_QH, kept_blocks, 30, document_ids=ids)
     assert_equal(kept, brute_force(query_QH, direction_NH.astype(np.float32) * norm_N[:, None], 30, ids))
     half = search(query_QH, in_blocks(direction_NH, 90), 30, document_ids=ids)
     assert_equal(half, brute_force(query_QH, direction_NH.astype(np.float32), 30, ids))
-    with pytest.raises(ValueError, match="400 directions and 3 norms"):
-        next(kept_blocks(direction_NH, norm_N[:3]))
     with pytest.raises(ValueError, match="embeddings are float64"):
         search(query_QH, [raw_NH.astype(np.float64)], 3, document_ids=ids)
 
@@ -310,7 +313,7 @@ import sys
 import numpy as np
 from trainers.threads import set_threads
 set_threads(int(sys.argv[1]))
-from trainers.search import in_blocks, search
+from tests.trainers.whole_search import in_blocks, search
 rng = np.random.default_rng(5)
 query_QH, document_NH = (rng.standard_normal((n, 64)).astype(np.float32) for n in (70, 3000))
 document_NH[1000:1500] = document_NH[0]

@@ -5,7 +5,8 @@ import pytest
 import torch
 from search_oracle import AVAILABLE
 
-from trainers.search import Backend, search
+from tests.trainers.whole_search import search
+from trainers.search import Backend
 from trainers.search import candidates as candidates_module
 from trainers.search.candidates import Tile, by_norm, candidates, floors
 from trainers.search.cosines import CosineTiles

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import pytrec_eval
 
+from tests.trainers.whole_search import search
 from trainers.evaluation.measures import depth, per_query
-from trainers.search import search
 
 
 def measured(scores, ids, qrels, measures, *, excluded=None, k=100, threshold=1) -> dict[tuple[str, str], float]:

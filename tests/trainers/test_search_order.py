@@ -7,7 +7,8 @@ import pytest
 import pytrec_eval
 from search_oracle import shuffled_ids
 
-from trainers.search import search, tie_ranks
+from tests.trainers.whole_search import search
+from trainers.search import tie_ranks
 from trainers.search.order import NO_KEY, positions_of, rank_keys, scores_of, tie_ranks_of
 
 

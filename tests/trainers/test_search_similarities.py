@@ -11,8 +11,9 @@ from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.specs import DataSpec, EvaluationSpec
 from trainers import data_sets
+from trainers.evaluation.asked_collection import AskedCollection
 from trainers.evaluation.collection_search import search_collection
-from trainers.evaluation.judged_queries import split_queries
+from trainers.evaluation.text_hashes import corpus_hashes
 from trainers.init_regimes import start_encoder
 from trainers.search import Searcher, tie_ranks
 from trainers.search.cosines import CosineTiles
@@ -75,7 +76,7 @@ def test_an_evaluation_encodes_once_searches_once_and_ranks_once_per_gamma_d(
     entry = DataSet(name="small", source=f"path:{tmp_path}")
     evaluation = EvaluationSpec(data=DataSpec(entry=entry, split="test", content_hash=""))
     collection = data_sets.load(entry)
-    queries = split_queries(collection, "test", entry.exclusion)
+    asked = AskedCollection.of(evaluation, collection, corpus_hashes(collection.corpus))
     searchers = []
     original = Searcher.__init__
     monkeypatch.setattr(Searcher, "__init__", lambda self, *a, **k: (searchers.append(k), original(self, *a, **k))[1])
@@ -84,7 +85,7 @@ def test_an_evaluation_encodes_once_searches_once_and_ranks_once_per_gamma_d(
     encoder = start_encoder(replace(minilm, layers=1), None)
     encoded = []
     encoder.register_forward_hook(lambda _, inputs, __: encoded.append(len(inputs[0])))
-    found = search_collection(encoder, collection, queries, gammas_d, evaluation=evaluation)
+    found = search_collection(encoder, asked, gammas_d)
     assert sum(encoded) == len(texts) + 1
     assert len(searchers) == 1
     assert sorted(found.rankings) == gammas_d

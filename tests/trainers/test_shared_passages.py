@@ -16,10 +16,11 @@ from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.identity import encoding_id, evaluation_id
 from search_spaces.scoring import score_similarities
 from search_spaces.specs import DataSpec, EvaluationSpec
+from tests.trainers.evaluating import evaluate
 from trainers import data_sets
 from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint, save_checkpoint
 from trainers.evaluation import corpus_pass, shared_texts
-from trainers.evaluation.evaluate import evaluate, evaluate_all
+from trainers.evaluation.evaluate import evaluate_all
 from trainers.evaluation.shared_texts import sharing_groups, text_order
 from trainers.evaluation.text_hashes import corpus_hashes, stored_corpus_hashes
 from trainers.init_regimes import start_encoder

@@ -20,7 +20,8 @@ from trainers.alone import main
 from trainers.failures import reason_of
 from trainers.training.resume import CheckpointPolicy, steps_with_checkpoints
 from trainers.training.stepping import NonFiniteLossError
-from trainers.trial import Hooks, run_trial
+from trainers.trial import run_trial
+from trainers.trial_hooks import Hooks
 
 DOT = SimilaritySpec(name="dot", gamma_q=0.0, gamma_d=0.0, trained=False)
 LEARNABLE = SimilaritySpec(name="learnable", gamma_q=0.5, gamma_d=0.5, trained=True)

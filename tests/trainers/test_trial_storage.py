@@ -16,7 +16,8 @@ from search_spaces.identity import trial_id
 from search_spaces.specs import EvaluationSpec, ValidationSpec
 from trainers.threads import set_threads
 from trainers.training.resume import CheckpointPolicy, steps_with_checkpoints
-from trainers.trial import Hooks, run_trial
+from trainers.trial import run_trial
+from trainers.trial_hooks import Hooks
 
 EACH_STEP = CheckpointPolicy(every_steps=1)
 MIB = 2**20

@@ -27,7 +27,8 @@ from search_spaces.problems import InputError
 from search_spaces.specs import WeightsSpec
 from trainers.encoders.checkpoint_settings import FoundSettings, found_settings
 from trainers.init_regimes import start_encoder
-from trainers.trial import Hooks, run_trial
+from trainers.trial import run_trial
+from trainers.trial_hooks import Hooks
 from trainers.weights import content_hash, locate
 
 NOT_THERE = "0123456789abcdef"

@@ -143,9 +143,9 @@ def test_the_pool_is_cut_as_the_spec_says(spec, tmp_path, monkeypatch):
 
     original = module.search_collection
 
-    def look(encoder, pool, queries, *args, **kwargs):
-        seen["sizes"] = (pool.corpus.num_rows, len(queries.ids))
-        return original(encoder, pool, queries, *args, **kwargs)
+    def look(encoder, asked, gammas_d):
+        seen["sizes"] = (asked.collection.corpus.num_rows, len(asked.queries.ids))
+        return original(encoder, asked, gammas_d)
 
     monkeypatch.setattr(module, "search_collection", look)
     trial = spec(num_queries=4, num_documents=6)

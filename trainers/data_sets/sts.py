@@ -46,6 +46,12 @@ def read(entry: DataSet, faults: Faults) -> Collection:
     )
 
 
+def pairs_of_one_score(collection: Collection, split: str) -> str | None:
+    """That all pairs of a split have the same score, so that ranks correlate with nothing; None where they differ."""
+    gold = collection.qrels[split]["gold"]
+    return f"all of its {len(gold):,} pairs have the same score" if len(gold.unique()) < 2 else None
+
+
 def _qrels(pairs: pa.Table) -> pa.Table:
     relevance = pa.array([1] * pairs.num_rows, pa.int32())
     return pa.table([pairs["id"], pairs["id"], relevance, pairs["gold"]], schema=SCORED_QRELS)

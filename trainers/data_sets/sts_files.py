@@ -10,7 +10,7 @@ import pyarrow as pa
 from search_spaces.catalogue.data_sets import DataSet
 from trainers.data_sets.faults import Faults
 from trainers.data_sets.hub_files import config_of, data_folder, is_hub, problem
-from trainers.data_sets.json_lines import shown
+from trainers.data_sets.json_lines import is_text, shown
 from trainers.data_sets.location import locate
 
 COLUMNS = ("score", "sentence1", "sentence2")
@@ -62,6 +62,8 @@ def tsv_splits(entry: DataSet, faults: Faults) -> dict[str, Iterator[PlacedRow]]
 
 def _lines(file: Path, faults: Faults) -> Iterator[PlacedRow]:
     header: list[str] | None = None
+    if not is_text(file, file.name, faults):
+        return
     with file.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             try:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 
 from search_spaces.specs import Precision
+from trainers.arrays import FloatMatrix
 from trainers.encoders.encoder import Encoder, Side
 
 # Tokens of a batch, pads counted. On a core, calls for few tokens cost more than they compute, and of many more tokens
@@ -20,7 +21,6 @@ BATCH_TOKENS = {"cpu": 4096, "cuda": 65_536}
 # Most languages have fewer characters to a token, so that this much of a text nearly always fills the maximum length.
 _CHARACTERS_PER_TOKEN = 8
 Progress = Callable[[int], None]
-FloatMatrix = npt.NDArray[np.float32]
 Item = TypeVar("Item")
 _END = object()
 

@@ -19,8 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import Stemmer
 
+from trainers.arrays import Indices, Scores
 from trainers.evaluation.text_hashes import texts_of
-from trainers.search.order import NO_KEY, Places, Scores, positions_of, rank_keys, tie_ranks, tie_ranks_of
+from trainers.search.order import NO_KEY, positions_of, rank_keys, tie_ranks, tie_ranks_of
 from trainers.search.running_top import RunningTop
 
 PART_DOCUMENTS = 65_536
@@ -49,7 +50,7 @@ class _Statistics:
 
 def bm25_top(
     corpus: pa.Table, queries: Sequence[str], k: int, *, excluded: Sequence[Sequence[int]] | None = None
-) -> Places:
+) -> Indices:
     """The positions in the corpus of the best documents of each query, int64 [Q, K]; -1 where there are fewer.
 
     Title and text are one field. A document that shares no term with a query is none of its best; a term that stands
@@ -136,15 +137,15 @@ def _idf(num_documents: int, num_holding_T: Floats) -> Floats:
     return found
 
 
-def _scores(index: bm25s.BM25, terms: list[int], banned_D: Places) -> Scores:
+def _scores(index: bm25s.BM25, terms: list[int], banned_D: Indices) -> Scores:
     """Of each document of a part; 0 where the query must not find it."""
     score_D: Scores = np.array(index.get_scores_from_ids(terms), dtype=np.float32)
     score_D[banned_D[(banned_D >= 0) & (banned_D < len(score_D))]] = 0
     return score_D
 
 
-def _best(score_D: Scores, k: int) -> Places:
+def _best(score_D: Scores, k: int) -> Indices:
     """Which documents of a part may be among the best k of a query: ties at the kth place are all in."""
     floor = np.partition(score_D, -k)[-k] if k < len(score_D) else 0
-    found: Places = np.flatnonzero((score_D > 0) & (score_D >= floor))
+    found: Indices = np.flatnonzero((score_D > 0) & (score_D >= floor))
     return found

@@ -10,19 +10,40 @@ other processes may do some of the shards (`shard_queue.py`), in any order: the 
 Shapes: S data sets, Q queries, D documents of a shard, U different texts, H embedding size.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from search_spaces.specs import Precision
+from trainers.arrays import FloatMatrix
 from trainers.encoders.encode import Progress, encode, encode_shards
 from trainers.encoders.encoder import Encoder
+from trainers.evaluation.corpus_order import corpus_orders
+from trainers.evaluation.encoding_meter import EncodingMeter
 from trainers.evaluation.shard_queue import Helping, ShardFound, ShardQueue, nobody_helps
 from trainers.evaluation.shared_texts import TextOrder
-from trainers.evaluation.snapshots import NOT_KEPT, Snapshots
-from trainers.evaluation.stream import Evaluated, FloatMatrix, Searched, Stream
+from trainers.evaluation.snapshots import NOT_KEPT, Snapshot, Snapshots, StreamState
+from trainers.evaluation.stream import Evaluated, Searched, Stream
 from trainers.search import BLOCK_DOCUMENTS, MEMORY_BUDGET_BYTES
 from trainers.search_budget import budget_of_each
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PassHooks:
+    """How a pass speaks with whoever runs it.
+
+    Attributes:
+        snapshots: where the state after a shard is kept, from which an interrupted pass goes on to the same bits.
+        start_anew: called before the first shard, where no snapshot is gone on from.
+        meter: told how many texts are encoded, and how many were before the snapshot was made.
+        helping: who else may take shards of the pass.
+    """
+
+    snapshots: Snapshots = NOT_KEPT
+    start_anew: Callable[[], None] = lambda: None
+    meter: EncodingMeter | None = None
+    helping: Helping = nobody_helps
 
 
 def search_corpora(
@@ -31,11 +52,8 @@ def search_corpora(
     order: TextOrder,
     *,
     precision: Precision,
-    snapshots: Snapshots = NOT_KEPT,
     memory_budget_bytes: int | None = None,
-    progress: Progress | None = None,
-    skipped: Progress | None = None,
-    helping: Helping = nobody_helps,
+    hooks: PassHooks | None = None,
 ) -> list[Evaluated]:
     """Encode the queries of each data set, and every different passage once; search while the shards go by.
 
@@ -44,31 +62,25 @@ def search_corpora(
         searched: the data sets, whose rankings are ready together.
         order: the `text_order` of their corpora.
         precision: of the encoder.
-        snapshots: where the state after a shard is kept, from which an interrupted pass goes on to the same bits.
         memory_budget_bytes: what the searches and the shard that goes by may need together, beyond queries and
             rankings; None lets each search have MEMORY_BUDGET_BYTES. It changes no bit of the result.
-        progress: told how many more texts are encoded.
-        skipped: told how many were before the snapshot was made.
-        helping: who else may take shards of the pass.
+        hooks: who wants to know, goes on and helps; by default nobody.
 
     Raises:
         ValueError: embeddings are not finite, or the budget is too small.
     """
-    query_SQH = [_encoded_queries(encoder, data_set, precision, progress) for data_set in searched]
+    hooks = hooks or PassHooks()
+    query_SQH = [_encoded_queries(encoder, data_set, precision, hooks.meter) for data_set in searched]
     shards = Shards([data_set.corpus for data_set in searched], order, BLOCK_DOCUMENTS)
-    streams = _streams(encoder, searched, shards, query_SQH, memory_budget_bytes)
-    so_far = _Pass(streams, shards, progress)
-    so_far.go_on(snapshots, skipped)
+    so_far = _Pass(_streams(encoder, searched, shards, query_SQH, memory_budget_bytes), shards, hooks)
     queue = ShardQueue((n for n in range(len(shards)) if n not in so_far.done), shards.num_texts)
-    with helping(query_SQH, queue):
-        for number, vector_DH in _encoded(encoder, shards, queue, precision, progress):
-            for stream in streams:
-                stream.take(number, vector_DH)
-            so_far.done.add(number)
+    with hooks.helping(query_SQH, queue):
+        for number, vector_DH in _encoded(encoder, shards, queue, precision, hooks.meter):
+            so_far.take(number, vector_DH)
             so_far.merge(queue.handed_in())
-            snapshots.offer(so_far.done, lambda: [stream.state() for stream in streams])
+            hooks.snapshots.offer(so_far.done, so_far.states)
     so_far.merge(queue.handed_in())
-    return [stream.evaluated() for stream in streams]
+    return so_far.evaluated()
 
 
 class Shards:
@@ -124,31 +136,48 @@ class ShardSearch:
 class _Pass:
     """Which shards are done, and what they gave."""
 
-    def __init__(self, streams: Sequence[Stream], shards: Shards, progress: Progress | None) -> None:
+    def __init__(self, streams: Sequence[Stream], shards: Shards, hooks: PassHooks) -> None:
+        """Bring the streams to where the last snapshot was made, if there is one for them."""
         self.done: set[int] = set()
         self._streams = streams
         self._shards = shards
-        self._progress = progress
+        self._meter = hooks.meter
+        left = hooks.snapshots.last([stream.gammas_d for stream in streams])
+        if left is None:
+            hooks.start_anew()
+        else:
+            self._go_on(left)
 
-    def go_on(self, snapshots: Snapshots, skipped: Progress | None) -> None:
-        """Bring the streams to where the last snapshot was made."""
-        found = snapshots.last([stream.gammas_d for stream in self._streams])
-        if found is None:
-            return
-        for stream, state in zip(self._streams, found.states, strict=True):
-            stream.merge(found.shards, state)
-        self.done.update(found.shards)
-        if skipped:
-            skipped(sum(map(self._shards.size, found.shards)))
+    def take(self, number: int, vector_DH: FloatMatrix) -> None:
+        """Search a shard, of whose texts these are the raw embeddings."""
+        for stream in self._streams:
+            stream.take(number, vector_DH)
+        self.done.add(number)
 
     def merge(self, handed_in: Sequence[ShardFound]) -> None:
         """Take what helpers found."""
         for found in handed_in:
-            for stream, state in zip(self._streams, found.states, strict=True):
-                stream.merge([found.number], state)
-            self.done.add(found.number)
-            if self._progress:
-                self._progress(self._shards.size(found.number))
+            self._merge([found.number], found.states)
+            if self._meter:
+                self._meter(self._shards.size(found.number))
+
+    def states(self) -> list[StreamState]:
+        """What another pass can go on from."""
+        return [stream.state() for stream in self._streams]
+
+    def evaluated(self) -> list[Evaluated]:
+        """The result, when all shards are done."""
+        return [stream.evaluated() for stream in self._streams]
+
+    def _go_on(self, left: Snapshot) -> None:
+        self._merge(left.shards, left.states)
+        if self._meter:
+            self._meter.skip(sum(map(self._shards.size, left.shards)))
+
+    def _merge(self, numbers: Sequence[int], states: Sequence[StreamState]) -> None:
+        for stream, state in zip(self._streams, states, strict=True):
+            stream.merge(numbers, state)
+        self.done.update(numbers)
 
 
 def _encoded(
@@ -184,7 +213,8 @@ def _streams(
     if memory_budget_bytes is not None:
         budget = budget_of_each(memory_budget_bytes, len(searched), encoder.hidden_size)
     device = next(encoder.parameters()).device.type
+    orders = corpus_orders([data_set.corpus for data_set in searched], shards.order)
     return [
-        Stream(data_set, query_QH, text_N, shard_texts=shards.num_texts, device=device, memory_budget_bytes=budget)
-        for data_set, query_QH, text_N in zip(searched, query_SQH, shards.order.text_SN, strict=True)
+        Stream(data_set, query_QH, order, shard_texts=shards.num_texts, device=device, memory_budget_bytes=budget)
+        for data_set, query_QH, order in zip(searched, query_SQH, orders, strict=True)
     ]

@@ -5,11 +5,12 @@ Data sets that share passages share a pass over them (`corpus_pass.py`); a data 
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from results.layout import unfinished_prefix
 from results.store import Store
-from search_spaces.specs import EvaluationSpec, SimilaritySpec
+from search_spaces.specs import EvaluationSpec
 from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint
 from trainers.encoders.encoder import Encoder
 from trainers.evaluation.evaluate_sts import evaluate_sts
@@ -19,19 +20,6 @@ from trainers.evaluation.pools import load_searched, searched_hashes
 from trainers.evaluation.reader import Readers
 from trainers.evaluation.shard_queue import NOBODY, Helpers
 from trainers.evaluation.shared_texts import sharing_groups
-
-
-def evaluate(
-    folder: Path,
-    evaluation: EvaluationSpec,
-    similarities: Sequence[SimilaritySpec],
-    *,
-    store: Store,
-    encoder: Encoder | None = None,
-    verify: Callable[[], None] = lambda: None,
-) -> None:
-    """`evaluate_all` of one data set."""
-    evaluate_all(folder, {evaluation: similarities}, store=store, encoder=encoder, verify=verify)
 
 
 def evaluate_all(
@@ -67,36 +55,29 @@ def evaluate_all(
     if not wanted:
         return
     encoder = encoder or load_checkpoint(folder).encoder
-    readers = Readers(next(encoder.parameters()).device.type)
     checkpoint = checkpoint_hash(folder)
-
-    def evaluated(some: Wanted) -> EvaluatedGroup:
-        return EvaluatedGroup(checkpoint, some, store=store, verify=verify, readers=readers, helpers=helpers)
-
-    left = dict(wanted)
-    for evaluation, lacking in wanted.items():
-        alone = lacks_only_answers(checkpoint, lacking, evaluation, store)
-        if alone and evaluated({evaluation: lacking}).answer_kept(say):
-            del left[evaluation]
+    readers = Readers(next(encoder.parameters()).device.type)
+    opened = partial(EvaluatedGroup, checkpoint, store=store, verify=verify, readers=readers, helpers=helpers)
+    scored = partial(evaluate_sts, folder, store=store, encoder=encoder, checkpoint=checkpoint, verify=verify, say=say)
+    left = _not_answered(checkpoint, wanted, store, lambda some: opened(some).answer_kept(say))
     for group in _groups(list(left), store):
-        some = {evaluation: left[evaluation] for evaluation in group}
         name = f"evaluating {', '.join(dict.fromkeys(evaluation.data.name for evaluation in group))}"
         say(name)
         if group[0].data.entry.is_scored:
-            evaluate_sts(
-                folder,
-                group[0],
-                some[group[0]],
-                store=store,
-                encoder=encoder,
-                checkpoint=checkpoint,
-                verify=verify,
-                say=say,
-            )
+            scored(group[0], left[group[0]])
         else:
-            evaluated(some).run(encoder, name, say)
+            opened({evaluation: left[evaluation] for evaluation in group}).run(encoder, name, say)
     verify()
     store.delete(unfinished_prefix(checkpoint))
+
+
+def _not_answered(checkpoint: str, wanted: Wanted, store: Store, answer_kept: Callable[[Wanted], bool]) -> Wanted:
+    """What is left when questions are answered from what an earlier pass has found, where nothing else is lacking."""
+    return {
+        evaluation: lacking
+        for evaluation, lacking in wanted.items()
+        if not (lacks_only_answers(checkpoint, lacking, evaluation, store) and answer_kept({evaluation: lacking}))
+    }
 
 
 def _groups(evaluations: Sequence[EvaluationSpec], store: Store) -> list[list[EvaluationSpec]]:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import torch
 
@@ -21,6 +20,7 @@ from results.rows import write_rows
 from results.store import Store
 from search_spaces.identity import encoding_id, evaluation_id
 from search_spaces.specs import EvaluationSpec, SimilaritySpec
+from trainers.arrays import FloatMatrix
 from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint
 from trainers.encoders.encode import Progress, encode
 from trainers.encoders.encoder import Encoder, Side
@@ -32,8 +32,6 @@ from trainers.evaluation.stream import norms
 from trainers.provenance import provenance
 from trainers.similarity import pair_scores
 from trainers.training.sts_pairs import SIDE, ScoredPairs, scored_pairs
-
-FloatMatrix = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +62,7 @@ def evaluate_sts(
     verify: Callable[[], None] = lambda: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """As `trainers.evaluation.evaluate.evaluate`, for a data set of scored pairs.
+    """As `trainers.evaluation.evaluate.evaluate_all`, for one data set of scored pairs.
 
     `checkpoint` is the hash of what is in `folder`, where the caller knows it: all of its weights are read for it.
     `say` is told now and then how far the encoding is.

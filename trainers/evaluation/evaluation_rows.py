@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from search_spaces.specs import EvaluationSpec, SimilaritySpec
+from trainers.arrays import FloatMatrix
 from trainers.evaluation.measures import QueryValue
 from trainers.training.sts_pairs import ScoredPairs
 
@@ -20,9 +20,9 @@ def norm_columns(
     evaluation: EvaluationSpec,
     *,
     query_ids: Sequence[str],
-    query_norm_Q: npt.NDArray[np.float32],
+    query_norm_Q: FloatMatrix,
     document_ids: pa.ChunkedArray,
-    document_norm_N: npt.NDArray[np.float32],
+    document_norm_N: FloatMatrix,
 ) -> Columns:
     """The NORMS rows of one encoding: queries, then documents."""
     num_queries, num_documents = len(query_norm_Q), len(document_norm_N)
@@ -66,7 +66,7 @@ def sts_columns(
     evaluation: EvaluationSpec,
     score_similarity: SimilaritySpec,
     pairs: ScoredPairs,
-    scores: Mapping[str, npt.NDArray[np.float32]],
+    scores: Mapping[str, FloatMatrix],
 ) -> Columns:
     """The STS rows of one evaluation: all pairs in each of the orders that `scores` has."""
     num_rows = len(pairs) * len(scores)

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,13 +17,11 @@ from results.rows import read_rows, write_rows
 from results.store import Store
 from search_spaces.identity import encoding_id
 from search_spaces.specs import EvaluationSpec
+from trainers.arrays import FloatMatrix, HalfMatrix
 from trainers.data_sets.collection import strings
 from trainers.encoders.encoder import Side
 from trainers.evaluation.evaluation_rows import evaluated_columns
 from trainers.search import Block
-
-FloatMatrix = npt.NDArray[np.float32]
-HalfMatrix = npt.NDArray[np.float16]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -6,7 +6,6 @@ family, only that family's encoders read the corpus. A pool is published when al
 Shapes: Q queries, N documents, K results.
 """
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,26 +14,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from results.layout import POOLS, PoolRecord, pool_part_rows, pool_record, pool_rows, to_bytes, unfinished_prefix
+from results.layout import POOLS, PoolRecord, pool_part_rows, pool_record, pool_rows, to_bytes
 from results.rows import read_rows, write_rows
 from results.store import Store
 from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.identity import pool_id, pool_part_id
 from search_spaces.specs import EvaluationSpec, PoolSpec, StartingEncoder, evaluation_for
+from trainers.arrays import FloatMatrix, Indices
 from trainers.data_sets import Collection
 from trainers.data_sets.collection import strings
 from trainers.data_sets.rows import take_values
 from trainers.encoders.encoder import Encoder
+from trainers.evaluation.asked_collection import AskedCollection
 from trainers.evaluation.bm25 import bm25_top
-from trainers.evaluation.corpus_pass import search_corpora
-from trainers.evaluation.counted_order import order_digest
+from trainers.evaluation.corpus_pass import PassHooks, search_corpora
 from trainers.evaluation.encoding_meter import EncodingMeter
-from trainers.evaluation.judged_queries import JudgedQueries, load_evaluated, split_queries
 from trainers.evaluation.pools import contributors, positions_of_ids, unbuilt_pools
-from trainers.evaluation.shared_texts import Indices, sharing_groups, text_order
+from trainers.evaluation.shared_texts import sharing_groups, text_order
 from trainers.evaluation.snapshots import StoredSnapshots
 from trainers.evaluation.stream import Evaluated, Searched
-from trainers.evaluation.text_hashes import Hashes, stored_corpus_hashes
+from trainers.evaluation.unfinished import unfinished_key
 from trainers.init_regimes import start_encoder
 from trainers.planned import check_weights
 from trainers.provenance import provenance
@@ -85,7 +84,7 @@ def build_parts(encoder: StartingEncoder, evaluations: Sequence[EvaluationSpec],
     check_weights(encoder.encoder.weights)
     model = start_encoder(encoder.encoder, encoder.seed).to("cuda" if execution.device == "gpu" else "cpu")
     for precision in dict.fromkeys(evaluation.precision for evaluation in missing):
-        some = [_Asked.load(evaluation) for evaluation in missing if evaluation.precision == precision]
+        some = [AskedCollection.whole(evaluation) for evaluation in missing if evaluation.precision == precision]
         for group in sharing_groups([asked.hash_N2 for asked in some]):
             _build_group(model, encoder, [some[index] for index in group], building)
 
@@ -97,7 +96,7 @@ def publish(evaluation: EvaluationSpec, building: Building) -> None:
         KeyError: a part is missing.
     """
     building.say(f"pool of {evaluation.data.name}: BM25")
-    asked, pool, key = _Asked.load(evaluation), _pool(evaluation), pool_id(evaluation)
+    asked, pool, key = AskedCollection.whole(evaluation), _pool(evaluation), pool_id(evaluation)
     reasons = {**_without_encoder(asked, pool), **_of_parts(asked, pool, building.store)}
     members_N, rows = _rows(asked.collection, reasons)
     record = PoolRecord(
@@ -117,26 +116,6 @@ def publish(evaluation: EvaluationSpec, building: Building) -> None:
     write_rows(building.store, pool_rows(key), "pools", rows, provenance_json=record.made_by)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Asked:
-    """A data set as evaluation asks it: the whole corpus, and the queries with what each may not find."""
-
-    evaluation: EvaluationSpec
-    collection: Collection
-    queries: JudgedQueries
-    hash_N2: Hashes
-
-    @classmethod
-    def load(cls, evaluation: EvaluationSpec) -> "_Asked":
-        entry, collection = evaluation.data.entry, load_evaluated(evaluation)
-        return cls(
-            evaluation=evaluation,
-            collection=collection,
-            queries=split_queries(collection, evaluation.data.split, entry.exclusion),
-            hash_N2=stored_corpus_hashes(entry, collection.corpus),
-        )
-
-
 def _pool(evaluation: EvaluationSpec) -> PoolSpec:
     assert evaluation.pool is not None, "who builds pools has chosen evaluations with one"
     return evaluation.pool
@@ -146,22 +125,24 @@ def _has_part(evaluation: EvaluationSpec, encoder: StartingEncoder, store: Store
     return store.exists(pool_part_rows(pool_part_id(evaluation, encoder)))
 
 
-def _build_group(model: Encoder, encoder: StartingEncoder, group: Sequence[_Asked], building: Building) -> None:
+def _build_group(
+    model: Encoder, encoder: StartingEncoder, group: Sequence[AskedCollection], building: Building
+) -> None:
     """One pass over the passages that the data sets of a group share."""
     names = ", ".join(dict.fromkeys(asked.evaluation.data.name for asked in group))
     order = text_order([asked.hash_N2 for asked in group])
     num_texts = len(order) + sum(len(asked.queries.ids) for asked in group)
-    meter = EncodingMeter(f"pool of {names}: {encoder.title}", num_texts, building.say)
     snapshot = _snapshot_key(group, encoder)
     found = search_corpora(
         model,
         [_searched(asked, encoder) for asked in group],
         order,
         precision=group[0].evaluation.precision,
-        snapshots=StoredSnapshots(building.store, snapshot, verify=building.verify),
         memory_budget_bytes=group[0].evaluation.memory_budget_bytes,
-        progress=meter,
-        skipped=meter.skip,
+        hooks=PassHooks(
+            snapshots=StoredSnapshots(building.store, snapshot, verify=building.verify),
+            meter=EncodingMeter(f"pool of {names}: {encoder.title}", num_texts, building.say),
+        ),
     )
     for asked, of in zip(group, found, strict=True):
         _, rows = _rows(asked.collection, _of_encoder(asked, encoder, of))
@@ -172,38 +153,41 @@ def _build_group(model: Encoder, encoder: StartingEncoder, group: Sequence[_Aske
     building.store.delete(snapshot)
 
 
-def _searched(asked: _Asked, encoder: StartingEncoder) -> Searched:
+def _searched(asked: AskedCollection, encoder: StartingEncoder) -> Searched:
     k = max(1, _pool(asked.evaluation).settings.per_similarity_top)
     gammas_d = list(dict.fromkeys(FIXED.values()))
     told = evaluation_for(encoder.encoder, asked.evaluation).instruction
     return Searched(corpus=asked.collection.corpus, queries=asked.queries, gammas_d=gammas_d, k=k, instruction=told)
 
 
-def _snapshot_key(group: Sequence[_Asked], encoder: StartingEncoder) -> str:
+def _snapshot_key(group: Sequence[AskedCollection], encoder: StartingEncoder) -> str:
     """It names all that a snapshot depends on."""
     ids = [pool_part_id(asked.evaluation, encoder) for asked in group]
-    orders = [order_digest(a.queries.ids, a.collection.corpus["id"], a.hash_N2) for a in group]
-    digest = hashlib.sha256(" ".join([*ids, *orders, str(BLOCK_DOCUMENTS)]).encode()).hexdigest()[:16]
-    return f"{unfinished_prefix(POOLS)}/{digest}.npz"
+    orders = [asked.order_digest for asked in group]
+    return unfinished_key(POOLS, "snapshot", [*ids, *orders, str(BLOCK_DOCUMENTS)])
 
 
-def _of_encoder(asked: _Asked, encoder: StartingEncoder, found: Evaluated) -> Reasons:
+def _of_encoder(asked: AskedCollection, encoder: StartingEncoder, found: Evaluated) -> Reasons:
     settings = _pool(asked.evaluation).settings
-    reasons = {f"longest {encoder.title}": _longest(asked.collection.corpus, found, settings.longest)}
+    reasons = {f"longest {encoder.title}": _longest(asked, found.document_norm_N, settings.longest)}
     for name, gamma_d in FIXED.items():
         top_QK = found.rankings[gamma_d].document_QK[:, : settings.per_similarity_top]
         reasons[f"top {name} {encoder.title}"] = np.unique(top_QK[top_QK >= 0])
     return reasons
 
 
-def _longest(corpus: pa.Table, found: Evaluated, num_documents: int) -> Indices:
-    """The documents of the largest norm; equal ones in the order of a ranking."""
-    order_N = np.lexsort((tie_ranks(corpus["id"]), -found.document_norm_N))
-    longest: Indices = np.sort(order_N[:num_documents])
-    return longest
+def _longest(asked: AskedCollection, norm_N: FloatMatrix, num_documents: int) -> Indices:
+    """The documents of the largest norm; equal ones in the order of a ranking. Ids are sorted of those alone."""
+    num_documents = min(num_documents, len(norm_N))
+    if not num_documents:
+        return _NONE
+    least = np.partition(norm_N, -num_documents)[-num_documents]
+    longer, tied = np.flatnonzero(norm_N > least), np.flatnonzero(norm_N == least)
+    in_order = tied[np.argsort(tie_ranks(take_values(asked.document_ids, tied)))]
+    return np.sort(np.concatenate([longer, in_order[: num_documents - len(longer)]]))
 
 
-def _without_encoder(asked: _Asked, pool: PoolSpec) -> Reasons:
+def _without_encoder(asked: AskedCollection, pool: PoolSpec) -> Reasons:
     """What is in a pool whoever encodes."""
     settings, corpus, data = pool.settings, asked.collection.corpus, asked.evaluation.data
     num_random = min(settings.random, corpus.num_rows)
@@ -217,7 +201,7 @@ def _without_encoder(asked: _Asked, pool: PoolSpec) -> Reasons:
     return {"judged": judged_N, "bm25": bm25_N, "random": random_N}
 
 
-def _of_parts(asked: _Asked, pool: PoolSpec, store: Store) -> Reasons:
+def _of_parts(asked: AskedCollection, pool: PoolSpec, store: Store) -> Reasons:
     reasons: dict[str, Indices] = {}
     for encoder in pool.encoders:
         rows = read_rows(store, pool_part_rows(pool_part_id(asked.evaluation, encoder)), "pools")

@@ -11,10 +11,10 @@ from results.rows import read_rows
 from results.store import Store
 from search_spaces.identity import pool_id
 from search_spaces.specs import EvaluationSpec, StartingEncoder
+from trainers.arrays import Indices
 from trainers.data_sets import Collection
 from trainers.data_sets.rows import places_of, take_rows
 from trainers.evaluation.judged_queries import load_evaluated
-from trainers.evaluation.shared_texts import Indices
 from trainers.evaluation.text_hashes import Hashes, corpus_hashes, stored_corpus_hashes
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from results.layout import answer_rows
@@ -16,9 +15,11 @@ from results.rows import write_rows
 from results.store import Store
 from search_spaces.identity import answers_id
 from search_spaces.specs import EvaluationSpec, RagSpec, SimilaritySpec
+from trainers.arrays import Indices
 from trainers.data_sets import Collection, document_text
 from trainers.data_sets.collection import strings
 from trainers.data_sets.rows import take_rows
+from trainers.evaluation.asked_collection import AskedCollection
 from trainers.evaluation.evaluations import lacks_answers
 from trainers.evaluation.judged_queries import JudgedQueries
 from trainers.evaluation.qa_prompts import Prompt, fitted
@@ -26,8 +27,6 @@ from trainers.evaluation.qa_questions import right_answers
 from trainers.evaluation.qa_scores import score_answer
 from trainers.evaluation.reader import Reader, Readers
 from trainers.provenance import provenance
-
-Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +55,7 @@ class Answering:
 
 
 def answer_missing(
-    checkpoint: str,
-    evaluation: EvaluationSpec,
-    found: Mapping[SimilaritySpec, Positions],
-    collection: Collection,
-    queries: JudgedQueries,
-    answering: Answering,
+    checkpoint: str, asked: AskedCollection, found: Mapping[SimilaritySpec, Indices], answering: Answering
 ) -> None:
     """Answer the questions under each score similarity whose answers the store lacks, and write their rows.
 
@@ -69,17 +63,15 @@ def answer_missing(
 
     Args:
         checkpoint: its hash.
-        evaluation: with its `rag`; without one, nothing is done.
+        asked: with the questions, their answers and the passages; without `rag` in its evaluation, nothing is done.
         found: of each score similarity the ranking, positions in the corpus [Q, K], best first, -1 for none.
-        collection: with the passages, and the questions' answers.
-        queries: in the order of the rankings.
         answering: where rows go.
 
     Raises:
         InputError: the reader cannot be loaded, or the data set has no answers.
         ValueError: the reader is not the one that was planned, or a question does not fit its input.
     """
-    rag = evaluation.rag
+    evaluation, rag = asked.evaluation, asked.evaluation.rag
     lacking = [s for s in found if lacks_answers(checkpoint, s, evaluation, answering.store)]
     if rag is None or not lacking:
         return
@@ -90,15 +82,13 @@ def answer_missing(
         document_QK = found[similarity][:, : rag.num_passages]
         ranking = document_QK.tobytes()
         if ranking not in read:
-            questions = list(asked(collection, queries, document_QK))
-            read[ranking] = answer_columns(reader, rag, questions)
-        rows = {**_evaluated(checkpoint, evaluation, similarity, rag, len(read[ranking]["f1"])), **read[ranking]}
-        answering.verify()
-        key = answer_rows(answers_id(checkpoint, evaluation, similarity))
-        write_rows(answering.store, key, "qa", rows, provenance_json=provenance().to_json())
+            read[ranking] = answer_columns(
+                reader, rag, list(asked_questions(asked.collection, asked.queries, document_QK))
+            )
+        _write(checkpoint, evaluation, similarity, read[ranking], answering)
 
 
-def asked(collection: Collection, queries: JudgedQueries, document_QK: Positions) -> Iterator[Question]:
+def asked_questions(collection: Collection, queries: JudgedQueries, document_QK: Indices) -> Iterator[Question]:
     """The queries that have a right answer, each with its passages; the others are no questions."""
     answers_of = right_answers(collection)
     asked_Q = np.array([bool(answers_of.get(query_id)) for query_id in queries.ids], dtype=bool)
@@ -138,10 +128,24 @@ def answer_columns(reader: Reader, rag: RagSpec, questions: Sequence[Question]) 
     }
 
 
+def _write(
+    checkpoint: str,
+    evaluation: EvaluationSpec,
+    similarity: SimilaritySpec,
+    answers: Mapping[str, Any],
+    answering: Answering,
+) -> None:
+    rows = {**_evaluated(checkpoint, evaluation, similarity, len(answers["f1"])), **answers}
+    key = answer_rows(answers_id(checkpoint, evaluation, similarity))
+    answering.verify()
+    write_rows(answering.store, key, "qa", rows, provenance_json=provenance().to_json())
+
+
 def _evaluated(
-    checkpoint: str, evaluation: EvaluationSpec, similarity: SimilaritySpec, rag: RagSpec, num_rows: int
+    checkpoint: str, evaluation: EvaluationSpec, similarity: SimilaritySpec, num_rows: int
 ) -> Mapping[str, Any]:
-    data = evaluation.data
+    data, rag = evaluation.data, evaluation.rag
+    assert rag is not None, "there are answers"
     constant = {
         "checkpoint_hash": checkpoint,
         "data_set": data.name,

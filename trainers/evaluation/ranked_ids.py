@@ -6,16 +6,16 @@ Shapes: Q queries, K results, N documents of the corpus.
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from trainers.arrays import Indices
 from trainers.data_sets.collection import strings
 from trainers.data_sets.rows import take_values
 
 _QUERIES_AT_ONCE = 512  # bounds what stands as Python objects; one by one, each would look through all chunks of ids
 
 
-def ranked_ids(document_ids: pa.Array | pa.ChunkedArray, document_QK: npt.NDArray[np.int64]) -> Iterator[list[str]]:
+def ranked_ids(document_ids: pa.Array | pa.ChunkedArray, document_QK: Indices) -> Iterator[list[str]]:
     """Of each query the ids of what it found, best first.
 
     Args:

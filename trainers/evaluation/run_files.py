@@ -6,39 +6,33 @@ Shapes: Q queries, K results, N documents of the corpus.
 import gzip
 import io
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trainers.arrays import Indices, Scores
 from trainers.data_sets.collection import strings
 from trainers.evaluation.ranked_ids import ranked_ids
 
 _NO_WORD = r"^$|[\x09-\x0d\x1c-\x20\x{85}\p{Z}]"  # what `str.split` parts words at
 _SMALLEST_STEP = np.float32(2.0**-100)  # no reader takes two scores so far apart for equal, or for zero
 
-Positions = npt.NDArray[np.int64]
-Scores = npt.NDArray[np.float32]
 
-
-def write_run(
-    file: Path,
+def packed_run(
     *,
     query_ids: Sequence[str],
     document_ids: pa.Array | pa.ChunkedArray,
-    document_QK: Positions,
+    document_QK: Indices,
     score_QK: Scores,
     tag: str,
-) -> None:
-    """Write rankings with six columns: query, Q0, document, rank from 1, score, tag.
+) -> bytes:
+    """Rankings as six columns (query, Q0, document, rank from 1, score, tag), packed: the same ones are the same bytes.
 
     Scores that are equal are written apart by their last digits, in the order of the ranking: tools break ties in
     different ways, and this one has done so before the cut to k. Every reader then finds the same numbers.
 
     Args:
-        file: where to write; what stands there is replaced.
         query_ids: Q ids.
         document_ids: N ids.
         document_QK: positions in the corpus, best first; -1 where there is no document.
@@ -48,21 +42,8 @@ def write_run(
     Raises:
         ValueError: an id or the tag is empty or holds white space, which parts the columns.
     """
-    lines = run_lines(query_ids, document_ids, document_QK, strictly_decreasing(score_QK), tag)
-    file.write_text("".join(lines), encoding="utf-8")
-
-
-def packed_run(
-    *,
-    query_ids: Sequence[str],
-    document_ids: pa.Array | pa.ChunkedArray,
-    document_QK: Positions,
-    score_QK: Scores,
-    tag: str,
-) -> bytes:
-    """What `write_run` writes, packed by gzip; the same rankings are the same bytes. Takes and raises what it does."""
     packed = io.BytesIO()
-    lines = run_lines(query_ids, document_ids, document_QK, strictly_decreasing(score_QK), tag)
+    lines = _lines(query_ids, document_ids, document_QK, strictly_decreasing(score_QK), tag)
     with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0) as file:
         file.writelines(line.encode() for line in lines)
     return packed.getvalue()
@@ -74,10 +55,10 @@ def unwritable_id(ids: pa.Array | pa.ChunkedArray) -> str | None:
     return strings(broken)[0] if len(broken) else None
 
 
-def run_lines(
+def _lines(
     query_ids: Sequence[str],
     document_ids: pa.Array | pa.ChunkedArray,
-    document_QK: Positions,
+    document_QK: Indices,
     score_QK: Scores,
     tag: str,
 ) -> Iterator[str]:

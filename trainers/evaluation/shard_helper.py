@@ -9,11 +9,11 @@ from typing import Literal
 
 from results.layout import checkpoint_prefix
 from results.store import Store
+from trainers.arrays import FloatMatrix
 from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint
 from trainers.evaluation.corpus_pass import ShardSearch
 from trainers.evaluation.evaluated_group import EvaluatedGroup
 from trainers.evaluation.evaluations import Wanted
-from trainers.evaluation.stream import FloatMatrix
 from trainers.provenance import provenance
 from trainers.threads import set_threads
 

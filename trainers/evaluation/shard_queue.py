@@ -11,13 +11,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
+from trainers.arrays import FloatMatrix
 from trainers.evaluation.evaluations import Wanted
 from trainers.evaluation.snapshots import StreamState
-
-FloatMatrix = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from trainers.arrays import Indices
 from trainers.data_sets.rows import take_rows
 from trainers.evaluation.text_hashes import Hashes, texts_of
 
-Indices = npt.NDArray[np.int64]
 WORTH_SHARING = 0.05  # of the smaller corpus's texts; where fewer are shared, data sets are done one after the other
 _EXACT_TEXTS = 1_000_000  # together; of more, one in 16 tells how many are shared
 _SAMPLED = np.uint64(16)

@@ -5,17 +5,14 @@ That is a few numbers for each query and each document, where the embeddings of 
 Shapes: D documents of some shards, Q queries, K results.
 """
 
-import io
-import json
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from results.store import Store
+from trainers.arrays import FloatMatrix, Keys
+from trainers.evaluation.unfinished import Unfinished, read_unfinished, write_unfinished
 
 EVERY_S = 60.0
 _MOST_OF_THE_TIME = 0.02  # that writing may take
@@ -28,8 +25,8 @@ class StreamState:
     Norms are those of the shards' documents, in the order of the pass.
     """
 
-    keys: Mapping[float, npt.NDArray[np.int64]]
-    norm_D: npt.NDArray[np.float32]
+    keys: Mapping[float, Keys]
+    norm_D: FloatMatrix
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,9 +73,10 @@ class StoredSnapshots:
 
     def last(self, gammas_d: Sequence[Collection[float]]) -> Snapshot | None:
         """The state that was written last, if it knows each data set's best under these gamma_d, and maybe more."""
-        if not self._store.exists(self._key):
+        left = read_unfinished(self._store, self._key)
+        if left is None:
             return None
-        found = _read(self._store.read(self._key))
+        found = _snapshot(left)
         known = all(set(some) <= set(state.keys) for some, state in zip(gammas_d, found.states, strict=True))
         return found if known else None
 
@@ -88,31 +86,27 @@ class StoredSnapshots:
         if start - self._written < self._wait_s:
             return
         self._verify()
-        self._store.write(self._key, _bytes(Snapshot(shards=sorted(shards), states=states())))
+        write_unfinished(self._store, self._key, _unfinished(Snapshot(shards=sorted(shards), states=states())))
         self._written = time.monotonic()
         self._wait_s = max(self._every_s, (self._written - start) / _MOST_OF_THE_TIME)
 
 
-def _bytes(snapshot: Snapshot) -> bytes:
-    arrays: dict[str, npt.NDArray[np.int64] | npt.NDArray[np.float32]] = {}
+def _unfinished(snapshot: Snapshot) -> Unfinished:
+    arrays: dict[str, Keys | FloatMatrix] = {}
     for number, state in enumerate(snapshot.states):
         arrays[f"norm {number}"] = state.norm_D
         for place, keys in enumerate(state.keys.values()):
             arrays[f"keys {number} {place}"] = keys
     record = {"shards": list(snapshot.shards), "gammas_d": [list(state.keys) for state in snapshot.states]}
-    buffer = io.BytesIO()
-    np.savez(buffer, record=np.array(json.dumps(record)), **arrays)  # type: ignore[arg-type]
-    return buffer.getvalue()
+    return Unfinished(record=record, arrays=arrays)
 
 
-def _read(data: bytes) -> Snapshot:
-    with np.load(io.BytesIO(data)) as arrays:
-        record = json.loads(str(arrays["record"]))
-        states = [
-            StreamState(
-                keys={gamma_d: arrays[f"keys {number} {place}"] for place, gamma_d in enumerate(gammas_d)},
-                norm_D=arrays[f"norm {number}"],
-            )
-            for number, gammas_d in enumerate(record["gammas_d"])
-        ]
-    return Snapshot(shards=record["shards"], states=states)
+def _snapshot(left: Unfinished) -> Snapshot:
+    states = [
+        StreamState(
+            keys={gamma_d: left.arrays[f"keys {number} {place}"] for place, gamma_d in enumerate(gammas_d)},
+            norm_D=left.arrays[f"norm {number}"],
+        )
+        for number, gammas_d in enumerate(left.record["gammas_d"])
+    ]
+    return Snapshot(shards=left.record["shards"], states=states)

@@ -7,15 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from trainers.arrays import FloatMatrix, Indices
+from trainers.evaluation.corpus_order import CorpusOrder
 from trainers.evaluation.judged_queries import JudgedQueries
-from trainers.evaluation.shared_texts import Indices
 from trainers.evaluation.snapshots import StreamState
-from trainers.search import Block, Rankings, Searcher, fastest_backend, tie_ranks
+from trainers.search import Block, Rankings, Searcher, fastest_backend
 
-FloatMatrix = npt.NDArray[np.float32]
 _NORMS_AT_ONCE = 1024
 # Told of each shard of a corpus: its number, the positions of its documents [D], their raw embeddings [D, H] and norms.
 Keep = Callable[[int, Indices, FloatMatrix, FloatMatrix], None]
@@ -62,26 +61,23 @@ class Stream:
         self,
         searched: Searched,
         query_QH: FloatMatrix,
-        text_N: Indices,
+        order: CorpusOrder,
         *,
         shard_texts: int,
         device: str,
         memory_budget_bytes: int,
     ) -> None:
-        """Take the data set, its raw queries and which text each of its documents is; `shard_texts` make a shard."""
+        """Take the data set, its raw queries and the order of its corpus; `shard_texts` make a shard."""
         self._searched = searched
         self._query_QH = query_QH
+        self._order = order
         self._shard_texts = shard_texts
-        self._position_N = np.argsort(text_N, kind="stable")
-        self._text_N = text_N[self._position_N]
-        place_N = np.empty_like(self._position_N)
-        place_N[self._position_N] = np.arange(len(place_N))
         self._searcher = Searcher(
             query_QH,
             searched.k,
-            tie_rank_N=tie_ranks(searched.corpus["id"])[self._position_N],
+            tie_rank_N=order.tie_rank_N,
             gammas_d=searched.gammas_d,
-            excluded=[place_N[list(positions)].tolist() for positions in searched.queries.excluded],
+            excluded=order.places(searched.queries.excluded),
             memory_budget_bytes=memory_budget_bytes,
             backend=fastest_backend(device),
         )
@@ -95,7 +91,7 @@ class Stream:
     def take(self, number: int, vector_DH: FloatMatrix) -> None:
         """Search the documents that have the texts of a shard, of which these are the raw embeddings."""
         some = self._of_shard(number)
-        row_D = self._text_N[some] - number * self._shard_texts
+        row_D = self._order.text_N[some] - number * self._shard_texts
         self._norms[number] = np.empty(0, dtype=np.float32)
         if not len(row_D):
             return
@@ -105,7 +101,7 @@ class Stream:
         self._searcher.add(Block(first=some.start, vector_DH=vector_DH))
         self._norms[number] = norm_D
         if self._searched.keep:
-            self._searched.keep(number, self._position_N[some], vector_DH, norm_D)
+            self._searched.keep(number, self._order.position_N[some], vector_DH, norm_D)
 
     def state(self) -> StreamState:
         """All that a later process needs to go on after the shards so far."""
@@ -124,8 +120,8 @@ class Stream:
 
     def evaluated(self) -> Evaluated:
         """The result, when all shards were taken or merged."""
-        norm_N = np.empty(len(self._position_N), dtype=np.float32)
-        norm_N[self._position_N] = self._norms_so_far()
+        norm_N = np.empty(len(self._order), dtype=np.float32)
+        norm_N[self._order.position_N] = self._norms_so_far()
         return Evaluated(
             rankings={gamma_d: self._in_corpus(found) for gamma_d, found in self._searcher.rankings().items()},
             query_QH=self._query_QH,
@@ -137,10 +133,7 @@ class Stream:
         return np.concatenate([np.empty(0, dtype=np.float32), *(self._norms[number] for number in sorted(self._norms))])
 
     def _of_shard(self, number: int) -> slice:
-        low, high = np.searchsorted(self._text_N, [number * self._shard_texts, (number + 1) * self._shard_texts])
-        return slice(int(low), int(high))
+        return self._order.of_texts(number * self._shard_texts, (number + 1) * self._shard_texts)
 
     def _in_corpus(self, found: Rankings) -> Rankings:
-        place_QK = found.document_QK
-        position_QK = self._position_N[place_QK.clip(min=0)] if len(self._position_N) else place_QK
-        return Rankings(document_QK=np.where(place_QK < 0, place_QK, position_QK), score_QK=found.score_QK)
+        return Rankings(document_QK=self._order.in_corpus(found.document_QK), score_QK=found.score_QK)

@@ -8,10 +8,10 @@ budget or threads. Order (`order.py`): score descending, then document id descen
 cut to k. A document's norm is taken out of the product, so that one product serves every similarity.
 """
 
-from trainers.search.blocks import Block, in_blocks, kept_blocks
+from trainers.search.blocks import Block
 from trainers.search.cosines import BACKENDS, Backend, fastest_backend
 from trainers.search.order import tie_ranks
-from trainers.search.searcher import Rankings, Searcher, search
+from trainers.search.searcher import Rankings, Searcher
 from trainers.search.tiling import MEMORY_BUDGET_BYTES
 from trainers.search_budget import BLOCK_DOCUMENTS
 
@@ -24,8 +24,5 @@ __all__ = [
     "Rankings",
     "Searcher",
     "fastest_backend",
-    "in_blocks",
-    "kept_blocks",
-    "search",
     "tie_ranks",
 ]

@@ -3,18 +3,12 @@
 Shapes: D documents of a block, T of a tile, N of the corpus, H embedding size.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from trainers.search_budget import BLOCK_DOCUMENTS
-
-FloatMatrix = npt.NDArray[np.float32]
-AnyFloats = npt.NDArray[np.floating[Any]]  # float32 or float16, in memory or mapped
+from trainers.arrays import AnyFloats, FloatMatrix
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,22 +44,3 @@ class Block:
         if self.norm_D is not None:
             raw_TH *= torch.from_numpy(np.array(self.norm_D[start:stop], np.float32))[:, None]
         return raw_TH
-
-
-def in_blocks(vectors_NH: AnyFloats, num_rows: int = BLOCK_DOCUMENTS) -> Iterator[Block]:
-    """Raw embeddings of a corpus, which may be memory-mapped, at most `num_rows` at a time."""
-    for start in range(0, len(vectors_NH), num_rows):
-        yield Block(first=start, vector_DH=vectors_NH[start : start + num_rows])
-
-
-def kept_blocks(direction_NH: AnyFloats, norm_N: FloatMatrix, num_rows: int = BLOCK_DOCUMENTS) -> Iterator[Block]:
-    """Kept embeddings of a corpus (unit directions in float16, float32 norms), at most `num_rows` at a time.
-
-    Raises:
-        ValueError: there are not as many norms as directions.
-    """
-    if len(direction_NH) != len(norm_N):
-        raise ValueError(f"there are {len(direction_NH)} directions and {len(norm_N)} norms")
-    for start in range(0, len(direction_NH), num_rows):
-        some = slice(start, start + num_rows)
-        yield Block(first=start, vector_DH=direction_NH[some], norm_D=norm_N[some])

@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainers.search.blocks import FloatMatrix
-from trainers.search.order import Places, Scores
+from trainers.arrays import FloatMatrix, Indices, Scores
 from trainers.similarity import search_vectors
 
 _SCRATCH_NUMBERS = 1 << 18  # of float64: what a pass writes is still in the cache when the next one reads it
@@ -16,7 +15,7 @@ _LANES = 64  # a multiple of what a processor's registers hold
 _SAFE_NORMS = (1e-15, 1e15)  # between them no square leaves the normal range of float32
 
 
-def exact_scores(query_QH: Tensor, raw_TH: Tensor, gamma_d: float, query_P: Places, index_P: Places) -> Scores:
+def exact_scores(query_QH: Tensor, raw_TH: Tensor, gamma_d: float, query_P: Indices, index_P: Indices) -> Scores:
     """Score pairs of a query and a document, float32 [P].
 
     The sum of exact products in float64, rounded once to float32. It depends on the two vectors alone: neither on the

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from trainers.search.order import Places
+from trainers.arrays import Indices
 
 
 class Excluded:
@@ -19,15 +19,15 @@ class Excluded:
             raise ValueError(f"excluded documents for {len(excluded)} queries, where {num_queries} are searched")
         self._num_documents = num_documents
         unique = [sorted(set(positions)) for positions in excluded or [()] * num_queries]
-        self._num_Q: npt.NDArray[np.int64] = np.array([len(positions) for positions in unique], dtype=np.int64)
+        self._num_Q: Indices = np.array([len(positions) for positions in unique], dtype=np.int64)
         pairs = [row * num_documents + position for row, positions in enumerate(unique) for position in positions]
-        self._pairs: npt.NDArray[np.int64] = np.array(pairs, dtype=np.int64)
+        self._pairs: Indices = np.array(pairs, dtype=np.int64)
 
     def most(self, group: slice) -> int:
         """The largest number of documents that a query of the group excludes."""
         return int(self._num_Q[group].max(initial=0))
 
-    def allow(self, query_P: Places, document_P: Places) -> npt.NDArray[np.bool_]:
+    def allow(self, query_P: Indices, document_P: Indices) -> npt.NDArray[np.bool_]:
         """Whether the query of each pair may find its document."""
         if not len(self._pairs):
             return np.ones(len(query_P), dtype=bool)

@@ -10,21 +10,19 @@ Shapes: N documents of the corpus, X any.
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trainers.arrays import Indices, Keys, Scores
+
 Ids = pa.Array | pa.ChunkedArray | Sequence[str]
-Keys = npt.NDArray[np.int64]
-Places = npt.NDArray[np.int64]
-Scores = npt.NDArray[np.float32]
 NO_KEY = np.int64(np.iinfo(np.int64).max)  # worse than every document
 _MOST_DOCUMENTS = 1 << 32
 _LOOKED_UP = 1 << 16
 _MAGNITUDE = np.int64(0x7FFFFFFF)  # all bits of a float32 but its sign
 
 
-def tie_ranks(document_ids: Ids) -> Places:
+def tie_ranks(document_ids: Ids) -> Indices:
     """Where each document stands [N] among equal scores: id descending, by UTF-8 bytes as trec_eval's strcmp.
 
     Raises:
@@ -34,12 +32,12 @@ def tie_ranks(document_ids: Ids) -> Places:
     if len(ids) >= _MOST_DOCUMENTS:
         raise ValueError(f"the corpus has {len(ids)} documents; at most {_MOST_DOCUMENTS - 1} can be ranked")
     order = pc.sort_indices(ids, sort_keys=[("", "descending")]).to_numpy()
-    ranks: Places = np.empty(len(order), dtype=np.int64)
+    ranks: Indices = np.empty(len(order), dtype=np.int64)
     ranks[order] = np.arange(len(order))
     return ranks
 
 
-def rank_keys(score_X: Scores, tie_rank_X: Places) -> Keys:
+def rank_keys(score_X: Scores, tie_rank_X: Indices) -> Keys:
     """One integer for each score and tie rank: smaller means earlier in the ranking. Scores are finite."""
     # As an integer a float32 rises with its value if positive, and falls if negative; 0.0 makes -0.0 equal to it.
     bits_X = (score_X + np.float32(0)).view(np.int32).astype(np.int64)
@@ -56,15 +54,15 @@ def scores_of(key_X: Keys) -> Scores:
     return scores
 
 
-def tie_ranks_of(key_X: Keys) -> Places:
+def tie_ranks_of(key_X: Keys) -> Indices:
     """The tie ranks in rank keys; -1 for NO_KEY."""
     return np.where(key_X == NO_KEY, np.int64(-1), key_X & np.int64(_MOST_DOCUMENTS - 1))
 
 
-def positions_of(tie_rank_X: Places, tie_rank_N: Places) -> Places:
+def positions_of(tie_rank_X: Indices, tie_rank_N: Indices) -> Indices:
     """Where in the corpus the documents of some tie ranks stand; -1 for -1. Takes no more memory for more documents."""
     wanted = np.unique(np.append(tie_rank_X, -1))
-    positions: Places = np.full(len(wanted), -1, dtype=np.int64)
+    positions: Indices = np.full(len(wanted), -1, dtype=np.int64)
     for start in range(0, len(tie_rank_N), _LOOKED_UP):
         some = tie_rank_N[start : start + _LOOKED_UP]
         place = np.searchsorted(wanted, some).clip(max=len(wanted) - 1)

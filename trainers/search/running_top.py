@@ -5,7 +5,8 @@ Shapes: Q queries, K results, P pairs of a query and a document, C new keys of a
 
 import numpy as np
 
-from trainers.search.order import NO_KEY, Keys, Places, Scores, scores_of
+from trainers.arrays import Indices, Keys, Scores
+from trainers.search.order import NO_KEY, scores_of
 
 _MERGED_KEYS = 1 << 21  # sorted at once: 16 MB
 
@@ -18,10 +19,10 @@ class RunningTop:
 
     def __init__(self, num_queries: int, k: int) -> None:
         self._key_QK: Keys = np.full((num_queries, k), NO_KEY)
-        self._waiting: list[tuple[Places, Keys]] = []
+        self._waiting: list[tuple[Indices, Keys]] = []
         self._num_waiting = 0
 
-    def add(self, query_P: Places, key_P: Keys) -> None:
+    def add(self, query_P: Indices, key_P: Keys) -> None:
         """Take rank keys of documents that were not added before."""
         self._waiting.append((query_P, key_P))
         self._num_waiting += len(query_P)
@@ -53,7 +54,7 @@ class RunningTop:
             some = slice(*np.searchsorted(row_P, [start, start + step]))
             self._put(changed[start : start + step], row_P[some] - start, place_P[some], key_P[some])
 
-    def _put(self, query_R: Places, row_P: Places, place_P: Places, key_P: Keys) -> None:
+    def _put(self, query_R: Indices, row_P: Indices, place_P: Indices, key_P: Keys) -> None:
         new_RC: Keys = np.full((len(query_R), int(place_P.max()) + 1), NO_KEY)
         new_RC[row_P, place_P] = key_P
         both = np.concatenate([self._key_QK[query_R], new_RC], axis=1)

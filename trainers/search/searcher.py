@@ -11,12 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainers.search.blocks import AnyFloats, Block, FloatMatrix
+from trainers.arrays import AnyFloats, FloatMatrix, Indices, Keys
+from trainers.search.blocks import Block
 from trainers.search.candidates import Tile, by_norm, candidates, floors
 from trainers.search.cosines import Backend, Cosines, CosineTiles, fastest_backend
 from trainers.search.exact import as_float32, checked_norms, exact_scores, search_norms
 from trainers.search.exclusions import Excluded
-from trainers.search.order import NO_KEY, Ids, Keys, Places, positions_of, rank_keys, scores_of, tie_ranks, tie_ranks_of
+from trainers.search.order import NO_KEY, positions_of, rank_keys, scores_of, tie_ranks_of
 from trainers.search.running_top import RunningTop
 from trainers.search.tiling import MEMORY_BUDGET_BYTES, tiling
 from trainers.search_budget import PIECE
@@ -34,7 +35,7 @@ class Rankings:
         score_QK: inner products of the raw queries with the search vectors, float32; -inf where there is no document.
     """
 
-    document_QK: Places
+    document_QK: Indices
     score_QK: FloatMatrix
 
     def under(self, gamma_q: float, query_norm_Q: FloatMatrix) -> "Rankings":
@@ -52,7 +53,7 @@ class Searcher:
         query_QH: FloatMatrix,
         k: int,
         *,
-        tie_rank_N: Places,
+        tie_rank_N: Indices,
         gammas_d: Sequence[float] = INNER_PRODUCT,
         excluded: Sequence[Sequence[int]] | None = None,
         memory_budget_bytes: int = MEMORY_BUDGET_BYTES,
@@ -178,13 +179,15 @@ class Searcher:
             precise=precise,
         )
 
-    def _candidates(self, found: Cosines, gamma_d: float, tile: Tile, group: slice) -> Iterator[tuple[Places, Places]]:
+    def _candidates(
+        self, found: Cosines, gamma_d: float, tile: Tile, group: slice
+    ) -> Iterator[tuple[Indices, Indices]]:
         score_G = torch.from_numpy(self._tops[gamma_d].floor()[group]).double()
         floor_G = floors(score_G, self._query_norm_Q[group]).to(found.value_GT.device)
         for row_P, index_P in candidates(found, floor_G, tile):
             yield row_P.cpu().numpy() + group.start, index_P.cpu().numpy()
 
-    def _take(self, raw_TH: Tensor, position_T: Places, gamma_d: float, query_P: Places, index_P: Places) -> None:
+    def _take(self, raw_TH: Tensor, position_T: Indices, gamma_d: float, query_P: Indices, index_P: Indices) -> None:
         allowed_P = self._excluded.allow(query_P, position_T[index_P])
         query_P, index_P = query_P[allowed_P], index_P[allowed_P]
         score_P = exact_scores(self._query_QH, raw_TH, gamma_d, query_P, index_P)
@@ -207,32 +210,6 @@ class Searcher:
                 f"embeddings are too large for float32 scores: the norm of a query is {largest_query:.3g} and of a "
                 f"document {largest:.3g}"
             )
-
-
-def search(
-    query_QH: FloatMatrix,
-    blocks: Iterable[Block | AnyFloats],
-    k: int,
-    *,
-    document_ids: Ids,
-    gamma_d: float = 0.0,
-    excluded: Sequence[Sequence[int]] | None = None,
-    memory_budget_bytes: int = MEMORY_BUDGET_BYTES,
-    backend: Backend | None = None,
-) -> Rankings:
-    """The k documents of highest score for each query; ties by id descending. Else as `Searcher`."""
-    searcher = Searcher(
-        query_QH,
-        k,
-        tie_rank_N=tie_ranks(document_ids),
-        gammas_d=(gamma_d,),
-        excluded=excluded,
-        memory_budget_bytes=memory_budget_bytes,
-        backend=backend,
-    )
-    for block in blocks:
-        searcher.add(block)
-    return searcher.rankings()[gamma_d]
 
 
 def _padded_length(tile: Tensor) -> int:

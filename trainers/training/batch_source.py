@@ -8,18 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from search_spaces.specs import DataSpec, Task, TrainingSettings
+from trainers.arrays import Indices
 from trainers.encoders.encoder import Encoder, Side
 from trainers.training.batches import false_negatives, plan_batches
 from trainers.training.chunks import Batch, make_batch
 from trainers.training.pairs import load_pairs
 from trainers.training.sts_pairs import SIDE, load_scored_pairs, plan_scored_batches
 from trainers.training.token_store import TokenisedTexts, tokenised
-
-Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 Suffixes: P pairs, N negatives, J both (judgements), Q queries, D documents that stand in a pair or as a negative.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -148,31 +148,6 @@ def _found_pairs(collection: Collection, split: str, relevance_threshold: int, h
     key = queries.rank_J * max(1, len(documents.texts)) + documents.rank_J
     is_pair = np.arange(len(key)) < len(relevant)
     return _pairs(key[is_pair & ~blank], key[~is_pair & ~blank], queries, documents, int(blank.sum()))
-
-
-def pairs_of_texts(pairs: Iterable[tuple[str, str]], negatives: Iterable[tuple[str, str]] = ()) -> TrainingPairs:
-    """Pairs in the given order, with each different text once; `negatives` are of queries that stand in a pair."""
-    queries: dict[str, int] = {}
-    documents: dict[str, int] = {}
-    query_P, document_P = _numbered(pairs, queries, documents)
-    query_N, document_N = _numbered(negatives, queries, documents)
-    assert len(queries) == query_P.max(initial=-1) + 1, "every query stands in a pair"
-    return TrainingPairs(
-        query_index=query_P,
-        document_index=document_P,
-        query_texts=tuple(queries),
-        document_texts=tuple(documents),
-        negatives=grouped(query_N, document_N, len(queries)),
-    )
-
-
-def _numbered(
-    pairs: Iterable[tuple[str, str]], queries: dict[str, int], documents: dict[str, int]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The numbers of both sides' texts; a new text gets the next number."""
-    numbers = [(queries.setdefault(q, len(queries)), documents.setdefault(d, len(documents))) for q, d in pairs]
-    first, second = np.asarray(numbers, dtype=np.int64).reshape(-1, 2).T.copy()
-    return first, second
 
 
 def _negatives(collection: Collection, split: str, relevance_threshold: int) -> pa.Table:

@@ -12,8 +12,10 @@ from search_spaces.specs import EvaluationSpec, Precision, Task, ValidationSpec,
 from trainers.data_sets.collection import judged_queries
 from trainers.data_sets.cut import cut_collection
 from trainers.encoders.encode import encode
+from trainers.evaluation.asked_collection import AskedCollection
 from trainers.evaluation.collection_search import query_values, search_collection
-from trainers.evaluation.judged_queries import load_evaluated, split_queries
+from trainers.evaluation.judged_queries import load_evaluated
+from trainers.evaluation.text_hashes import corpus_hashes
 from trainers.similarity import pair_scores
 from trainers.training.processes import Processes
 from trainers.training.resume import Progress
@@ -72,15 +74,15 @@ def ranking_score(spec: ValidationSpec, precision: Precision) -> Score:
         num_queries=spec.num_queries or len(judged_queries(judged.qrels[spec.data.split])),
     )
     pool = cut_collection(judged, cut, threshold=entry.relevance_threshold)
-    queries = split_queries(pool, spec.data.split, entry.exclusion)
-    if not queries.ids:
+    asked = AskedCollection.of(evaluation, pool, corpus_hashes(pool.corpus))
+    if not asked.queries.ids:
         raise ValueError(f"split '{spec.data.split}' of data set '{entry.name}' has no query with a relevant document")
 
     def score(retriever: Retriever) -> float:
-        told = evaluation_for(retriever.encoder.spec, evaluation)
+        told = replace(asked, evaluation=evaluation_for(retriever.encoder.spec, evaluation))
         gamma_d = retriever.gammas.values()[1].item()  # ranking depends on it alone
-        found = search_collection(retriever.encoder, pool, queries, [gamma_d], evaluation=told)
-        values = query_values(found.rankings[gamma_d], pool, queries, evaluation)
+        found = search_collection(retriever.encoder, told, [gamma_d])
+        values = query_values(found.rankings[gamma_d], asked)
         return sum(value.value for value in values) / len(values)
 
     return score

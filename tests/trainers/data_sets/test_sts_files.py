@@ -1,5 +1,6 @@
 """Scored pairs from files and from a hub data set's own layout."""
 
+import gzip
 import math
 import os
 import shutil
@@ -15,6 +16,7 @@ from pydantic import ValidationError
 from search_spaces.catalogue.data_sets import DATA_SETS, DataSet
 from search_spaces.problems import InputError
 from trainers import data_sets
+from trainers.data_sets.sts import pairs_of_one_score
 
 HEADER = "score\tsentence1\tsentence2"
 LINES = ["4.4\ta cat sits .\ta cat is sitting .", '0\tsay "no"\tit rains', "5.0\tÄpfel\tÄpfel"]
@@ -207,3 +209,29 @@ def test_the_real_sets_are_read_whole(shared_data, name, split, num_pairs):
     golds = data_sets.load(mine).qrels[split]["gold"].to_pylist()
     assert (min(golds), max(golds)) == (0.0, 1.0)
     assert not any(map(math.isnan, golds))
+
+
+def test_a_file_that_is_no_text_is_one_fault(tmp_path):
+    folder = write(tmp_path / "mine", "test.tsv", LINES)
+    text = (folder / "test.tsv").read_text()
+    for content, told in (
+        (text.encode("utf-16"), "it is UTF-16, and must be UTF-8"),
+        (gzip.compress(text.encode()), "it is packed by gzip; unpack it"),
+    ):
+        (folder / "test.tsv").write_bytes(content)
+        with pytest.raises(InputError) as refused:
+            data_sets.load(entry(folder))
+        assert [str(problem) for problem in refused.value.problems] == [f"{folder}/test.tsv: {told}"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (LINES, None),
+        (["2\ta\tb", "2.0\tc\td"], "all of its 2 pairs have the same score"),
+        (["2\ta\tb"], "all of its 1 pairs have the same score"),
+    ],
+)
+def test_pairs_of_one_score_have_no_rank_correlation(tmp_path, lines, told):
+    found = entry(write(tmp_path / "mine", "test.tsv", lines))
+    assert pairs_of_one_score(data_sets.load(found), "test") == told
