@@ -40,6 +40,23 @@ BudgetOption = Annotated[
 ]
 WhereOption = Annotated[list[str] | None, typer.Option("--where", metavar="COLUMN=VALUE", help="Only these cells.")]
 BaselineOption = Annotated[str, typer.Option("--baseline", help="The similarity that gains are against.")]
+ReferenceOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reference",
+        metavar="FILE[,COLUMN=VALUE...]",
+        help="A CSV file of external numbers to stand beside ours (docs/tables.md); several times for several.",
+    ),
+]
+CorrectionOption = Annotated[
+    Literal["holm", "bh"], typer.Option("--correction", help="Of all p values of a table; bh: Benjamini-Hochberg.")
+]
+PairedTestOption = Annotated[
+    Literal["t", "permutation", "wilcoxon"], typer.Option("--paired-test", help="Per query test for these seeds only.")
+]
+PostHocOption = Annotated[
+    Literal["holm", "nemenyi"], typer.Option("--post-hoc", help="Of pairs ranked over data sets.")
+]
 StorageOption = Annotated[str | None, typer.Option("--storage", help="The sweep folder, instead of the file's own.")]
 
 AddressOption = Annotated[
@@ -153,22 +170,20 @@ def tables(
         list[str],
         typer.Argument(metavar="SOURCE... [TABLE]...", help="Sources as of collect, and tables (default: all)."),
     ],
-    output_format: Annotated[Literal["md", "csv", "latex"], typer.Option("--format")] = "md",
+    output_format: Annotated[Literal["md", "csv", "latex", "json"], typer.Option("--format")] = "md",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="A folder for one file per table.")] = None,
     where: WhereOption = None,
     pool: Annotated[bool, typer.Option("--pool", help="Pool training data sets (table sts: scales too).")] = False,
     allow_missing: Annotated[bool, typer.Option("--allow-missing", help="Mark holes instead of refusing.")] = False,
-    correction: Annotated[
-        Literal["holm", "benjamini-hochberg"], typer.Option(help="Of all p values of a table.")
-    ] = "holm",
-    paired_test: Annotated[
-        Literal["t", "permutation", "wilcoxon"], typer.Option(help="Per query test for these seeds only.")
-    ] = "t",
-    post_hoc: Annotated[Literal["holm", "nemenyi"], typer.Option(help="Of pairs ranked over data sets.")] = "holm",
+    baseline: BaselineOption = "cosine",
+    reference: ReferenceOption = None,
+    correction: CorrectionOption = "holm",
+    paired_test: PairedTestOption = "t",
+    post_hoc: PostHocOption = "holm",
 ) -> None:
     """Print or export the tables of one or several sources."""
     from orchestrator.open_sources import open_sources, split_names
-    from orchestrator.show import TablesRequest, write_tables
+    from orchestrator.show import TablesRequest, table_options, write_tables
     from results.tables import TABLES
 
     opened, names = split_names(sources, list(TABLES), "table")
@@ -176,14 +191,55 @@ def tables(
         names=names,
         output_format=output_format,
         output=output,
-        where=tuple(where or ()),
-        pool=pool,
         allow_missing=allow_missing,
+        options=table_options(
+            where,
+            pool=pool,
+            baseline=baseline,
+            reference=reference,
+            correction=correction,
+            paired_test=paired_test,
+            post_hoc=post_hoc,
+        ),
+    )
+    write_tables(open_sources(opened), request)
+
+
+@app.command()
+def explain(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A source, as of collect.")],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The table that the number stands in.")],
+    cell: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CELL...",
+            help="Its row and column: NAME=VALUE ... column=NAME, or the row's number and the column.",
+        ),
+    ],
+    where: WhereOption = None,
+    pool: Annotated[bool, typer.Option("--pool", help="As of tables.")] = False,
+    baseline: BaselineOption = "cosine",
+    reference: ReferenceOption = None,
+    correction: CorrectionOption = "holm",
+    paired_test: PairedTestOption = "t",
+    post_hoc: PostHocOption = "holm",
+    json: JsonOption = False,
+) -> None:
+    """Show what is behind a number of a table: trials, MLflow runs, commits, data revisions, seeds and queries."""
+    from orchestrator.explain_command import explain_cell
+    from orchestrator.open_sources import open_sources
+    from orchestrator.show import table_options
+
+    options = table_options(
+        where,
+        pool=pool,
+        baseline=baseline,
+        reference=reference,
         correction=correction,
         paired_test=paired_test,
         post_hoc=post_hoc,
     )
-    write_tables(open_sources(opened), request)
+    print(explain_cell(open_sources([source]), table, cell, options, as_json=json), end="")
 
 
 @app.command()

@@ -56,6 +56,14 @@ def open_client(place: TrackingPlace, experiment: str) -> Any:
         return MlflowClient(tracking_uri=place.uri, registry_uri=place.uri)  # which makes the schema
 
 
+def open_reader(place: TrackingPlace) -> Any:
+    """An `MlflowClient` of what is there already: it makes no database, and drops none."""
+    quiet_mlflow(Path(os.devnull))
+    from mlflow import MlflowClient
+
+    return MlflowClient(tracking_uri=place.uri, registry_uri=place.uri)
+
+
 def found_experiment(client: Any, name: str, artifacts: str | None) -> str:
     """The id of the experiment of that name, made where there is none, and brought back where it was deleted.
 

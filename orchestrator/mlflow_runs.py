@@ -18,7 +18,7 @@ from orchestrator.data_inputs import DataInput
 from orchestrator.exports import SweepSummary
 from orchestrator.labels import RunLabels
 from orchestrator.mirror import MAX_METRICS, STEP_COLUMNS, HistoryRow, RunContent, step_metric
-from orchestrator.mlflow_client import found_experiment, open_client
+from orchestrator.mlflow_client import found_experiment, open_client, open_reader
 from orchestrator.model_registry import Registration, register
 from orchestrator.tracking_place import TrackingPlace
 from results.best import BestTrial
@@ -82,6 +82,16 @@ class MlflowRuns:
         self.parent_run_id = parent.run_id
         self._set_status(parent, "RUNNING")
         self._log_artifacts(parent, sweep_artifacts)
+
+    def run_ids(self) -> dict[str, str]:
+        """The run of each trial and probe that has one, by identity; only reads."""
+        self._client = open_reader(self._place)
+        experiment = self._client.get_experiment_by_name(self._experiment)
+        if experiment is None:
+            return {}
+        self._experiment_id = experiment.experiment_id
+        found = sorted(self._found(), key=lambda run: _DIGEST in run.tags)  # of two the one that holds more comes last
+        return {key: run.run_id for run in found if (key := _key(run))}
 
     def left_running(self) -> tuple[LeftRunning, ...]:
         """The runs of the sweep, the parent included, that are RUNNING on the server; only reads."""

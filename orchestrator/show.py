@@ -2,10 +2,10 @@
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.table import Table as RichTable
@@ -26,17 +26,18 @@ from results.layout import (
     trial_rows,
 )
 from results.locks import is_held
+from results.missing_files import missing_files
+from results.references import load_references
 from results.rendering import export, terminal
 from results.rows import read_rows
 from results.schemas import SchemaError
 from results.selection import SelectionError
 from results.sources import Source, collect_source
-from results.statistics.corrections import Correction
 from results.statistics.paired_tests import PairedTest
 from results.statistics.ranks import PostHoc
 from results.store import Store, open_existing_store
 from results.studies import planned_samples
-from results.tables import TABLES, applicable
+from results.tables import TABLES, WITH_REFERENCES, applicable
 from results.tables.table import Table, TableHasHolesError, TableOptions
 from search_spaces.problems import InputError, Problem, unknown_name
 
@@ -53,12 +54,8 @@ class TablesRequest:
     names: tuple[str, ...]
     output_format: str
     output: Path | None
-    where: tuple[str, ...]
-    pool: bool
     allow_missing: bool
-    correction: Correction
-    paired_test: PairedTest
-    post_hoc: PostHoc
+    options: TableOptions
 
 
 def open_sweep(sweep: str) -> tuple[Store, SweepRecord]:
@@ -199,28 +196,35 @@ def write_tables(source: Source, request: TablesRequest) -> None:
     if request.output_format == "csv" and request.output is None and len(names) > 1:
         message = f"several tables are no one CSV file: name one ({', '.join(names)}), or a folder for them with -o"
         raise InputError([Problem(where="tables", key="--format csv", message=message)])
-    options = TableOptions(
-        where=choices(request.where),
-        pool=request.pool,
-        correction=request.correction,
-        paired_test=request.paired_test,
-        post_hoc=request.post_hoc,
-    )
+    if request.options.references and not set(names) & set(WITH_REFERENCES):
+        message = f"no table that is asked for shows external numbers (these do: {', '.join(WITH_REFERENCES)})"
+        raise InputError([Problem(where="tables", key="--reference", message=message)])
     for warning in collected.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     faults: list[Problem] = []
     for name in names:
         try:
-            files = export(_build(name, collected, options), request.output_format, allow_missing=request.allow_missing)
-        except (SelectionError, TableHasHolesError) as error:
+            table = build_table(name, collected, request.options)
+            files = export(table, request.output_format, allow_missing=request.allow_missing)
+        except SelectionError as error:
             faults.append(Problem(where=source.uri, key=name, message=str(error)))
+            continue
+        except TableHasHolesError as error:
+            message = error.told(missing_files(collected))
+            faults.append(Problem(where=source.uri, key=name, message=message))
             continue
         _write(files, request.output)
     if faults:
         raise InputError(faults)
 
 
-def _build(name: str, collected: Collected, options: TableOptions) -> Table:
+def build_table(name: str, collected: Collected, options: TableOptions) -> Table:
+    """A table by its name.
+
+    Raises:
+        InputError: no such table, or one that says nothing of this sweep.
+        SelectionError: a choice that cannot be made.
+    """
     if name not in TABLES:
         raise InputError([Problem(where="tables", key="", message=unknown_name("table", name, list(TABLES)))])
     if not TABLES[name].applies(collected.record):
@@ -228,6 +232,28 @@ def _build(name: str, collected: Collected, options: TableOptions) -> Table:
         message = f"table '{name}' says nothing of this sweep, which evaluates or probes nothing for it (show {shown})"
         raise InputError([Problem(where="tables", key="", message=message)])
     return TABLES[name].build(collected, options)
+
+
+def table_options(
+    where: Sequence[str] | None,
+    *,
+    pool: bool,
+    baseline: str,
+    reference: Sequence[str] | None,
+    correction: Literal["holm", "bh"],
+    paired_test: PairedTest,
+    post_hoc: PostHoc,
+) -> TableOptions:
+    """What the options of commands ask of tables. Raises InputError where a choice or a file of references is none."""
+    return TableOptions(
+        where=choices(tuple(where or ())),
+        pool=pool,
+        baseline=baseline,
+        correction="holm" if correction == "holm" else "benjamini-hochberg",
+        paired_test=paired_test,
+        post_hoc=post_hoc,
+        references=load_references(reference or ()),
+    )
 
 
 def choices(where: tuple[str, ...]) -> dict[str, str]:

@@ -81,6 +81,11 @@ def end_left_running(store: Store, record: SweepRecord, place: TrackingPlace) ->
     return _runs_of(store, record, place).end_left_running() if _is_there(place) else ()
 
 
+def run_ids(store: Store, record: SweepRecord, place: TrackingPlace) -> dict[str, str]:
+    """The MLflow runs at `place` by the trials and probes that they mirror. Raises as `left_running` does."""
+    return _runs_of(store, record, place).run_ids() if _is_there(place) else {}
+
+
 def _is_there(place: TrackingPlace) -> bool:
     """False where looking would make an empty database."""
     return place.own_database is None or place.own_database.exists()

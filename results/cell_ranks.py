@@ -19,7 +19,7 @@ _TYPES = {
     "mean_rank": pl.Float64,
     **dict.fromkeys(("num_best", "num_won", "num_data_sets"), pl.Int64),
     **dict.fromkeys(("friedman", "friedman_p", "baseline_p", "first_p", "critical_difference"), pl.Float64),
-    **dict.fromkeys(("reason", "trial_ids"), pl.String),
+    **dict.fromkeys(("reason", "trial_ids", "compared_trial_ids"), pl.String),
     "num_seeds": pl.Int64,
 }
 
@@ -76,9 +76,19 @@ def _rows(cell: Compared, baseline: str, post_hoc: PostHoc, won: _Won) -> list[d
     group = cell.scores
     if group is None or len(group.columns) < 2:
         reason = cell.why_not(*cell.similarities) or "only one similarity is trained here"
-        return [{**cell.cell, "similarity": name, "friedman_p": None, "reason": reason} for name in cell.similarities]
+        return [
+            {
+                **cell.cell,
+                "similarity": name,
+                "friedman_p": None,
+                "reason": reason,
+                "trial_ids": " ".join(cell.trial_ids[name]),
+            }
+            for name in cell.similarities
+        ]
     scores_JC = np.stack([group_means(alone) for alone in _alone(group)])
     ranking = rank_over_data_sets(scores_JC, group.columns, post_hoc=post_hoc)
+    compared = " ".join(trial for name in group.columns for trial in cell.trial_ids[name])
     first = min(group.columns, key=lambda name: ranking.mean_ranks[name])
     return [
         {
@@ -95,6 +105,7 @@ def _rows(cell: Compared, baseline: str, post_hoc: PostHoc, won: _Won) -> list[d
             "critical_difference": ranking.critical_difference,
             "reason": ranking.reason,
             "trial_ids": " ".join(cell.trial_ids[name]),
+            "compared_trial_ids": compared,
             "num_seeds": len(cell.seeds),
         }
         for name in group.columns

@@ -11,7 +11,7 @@ import polars as pl
 
 from results.observed_sides import SIDES
 from results.statistics.binary_outcomes import Decided, against_coin, fewest_for_level, mcnemar, regret
-from results.statistics.corrections import adjust
+from results.statistics.corrections import Correction, adjust
 from results.statistics.correlation import Correlation, Scope, correlate
 from results.statistics.estimate import LEVEL, Floats
 
@@ -27,25 +27,25 @@ _TYPES: dict[str, Any] = {
     **dict.fromkeys(["p", "adjusted_p", "clustered_p", "adjusted_clustered_p"], pl.Float64),
     **dict.fromkeys(["num_families", "fewest"], pl.Int64),
     **dict.fromkeys(["regret", "opponent_regret"], pl.Float64),
-    **dict.fromkeys(["reason", "trial_ids"], pl.String),
+    **dict.fromkeys(["reason", "trial_ids", "probe_ids"], pl.String),
 }
 _TAU_TYPES: dict[str, Any] = {
     "scope": pl.String,
     "n": pl.Int64,
     **dict.fromkeys(["tau", "low", "high", "p", "adjusted_p", "left_out_low", "left_out_high"], pl.Float64),
-    **dict.fromkeys(["most_influential", "reason", "trial_ids"], pl.String),
+    **dict.fromkeys(["most_influential", "reason", "trial_ids", "probe_ids"], pl.String),
 }
 
 
-def fisher_summary(check: pl.DataFrame) -> pl.DataFrame:
+def fisher_summary(check: pl.DataFrame, *, correction: Correction = "holm") -> pl.DataFrame:
     """Three rows for each predictor and group: its calls against a coin, against always qnorm and always dnorm.
 
     - A cell is decided where there is a call and a winner; `num_hits` of these were called right.
     - Against a coin: the exact binomial test of 1/2. Against a fixed call: exact McNemar on the decided cells where
       one is right and the other wrong (`num_for` speak for the predictor). `clustered_p` takes families, not cells, as
-      independent. p values are two-sided; `adjusted_` ones go through Holm with all others of the result.
+      independent. p values are two-sided; `adjusted_` ones go through `correction` with all others of the result.
     - `fewest`: cells (for `clustered_p` families) that must differ, all of them one way, before 5 % can be reached at
-      all, with Holm over the tests of the result.
+      all, with Holm over the tests of the result; Benjamini-Hochberg takes a p as it is where all others are as small.
     - `regret`: the mean over called cells of what following the call lost against the other side, 0 to 1 of the
       measure; `opponent_regret` what the opponent lost on the same cells (a coin: half the difference).
     """
@@ -54,28 +54,28 @@ def fisher_summary(check: pl.DataFrame) -> pl.DataFrame:
         for key, cells in check.group_by(KEY, maintain_order=True)
         for row in _against(cells)
     ]
-    adjusted = adjust([row[name] for name in ("p", "clustered_p") for row in rows])
+    adjusted = adjust([row[name] for name in ("p", "clustered_p") for row in rows], correction)
     num_tests = sum(p is not None for p in adjusted)
     for place, row in enumerate(rows):
         row |= {"adjusted_p": adjusted[place], "adjusted_clustered_p": adjusted[len(rows) + place]}
-        row["fewest"] = fewest_for_level(num_tests=max(1, num_tests))
+        row["fewest"] = fewest_for_level(num_tests=max(1, num_tests) if correction == "holm" else 1)
         row["reason"] = _reason(row)
     return pl.DataFrame(rows, schema={**{name: check.schema[name] for name in KEY}, **_TYPES})
 
 
-def fisher_tau(check: pl.DataFrame) -> pl.DataFrame:
+def fisher_tau(check: pl.DataFrame, *, correction: Correction = "holm") -> pl.DataFrame:
     """Kendall's tau-b of the predictor's difference against the gain difference, qnorm minus dnorm both.
 
     The predictor's difference is the middle of its span (over the grid of dimensions). A rule by which the smaller
     statistic wins gives -1. Two rows for each predictor and group: over all cells, and within families (pairs of cells
-    of one family), each with a BCa interval, a permutation p, Holm over all rows, and leave-one-out.
+    of one family), each with a BCa interval, a permutation p, `correction` over all rows, and leave-one-out.
     """
     rows = [
         dict(zip(KEY, key, strict=True)) | _tau(cells, scope)
         for key, cells in check.group_by(KEY, maintain_order=True)
         for scope in ("over all", _WITHIN_FAMILIES)
     ]
-    for row, adjusted_p in zip(rows, adjust([row["p"] for row in rows]), strict=True):
+    for row, adjusted_p in zip(rows, adjust([row["p"] for row in rows], correction), strict=True):
         row["adjusted_p"] = adjusted_p
     return pl.DataFrame(rows, schema={**{name: check.schema[name] for name in KEY}, **_TAU_TYPES})
 
@@ -93,7 +93,7 @@ def _against(cells: pl.DataFrame) -> Iterator[dict[str, Any]]:
         "num_decided": decided.height,
         "num_hits": int(hits_N.sum()),
         "regret": _mean_regret(called, called["call"].to_list()),
-        "trial_ids": "; ".join(decided["trial_ids"]),
+        **_ids(known),
     }
     coin = against_coin(hits_N, clusters=families)
     lost = called.select((pl.col("gain").abs() / 2).mean()).item()
@@ -149,7 +149,7 @@ def _tau(cells: pl.DataFrame, scope: Scope) -> dict[str, Any]:
         "left_out_high": found.left_out_high,
         "most_influential": _influential(known, found),
         "reason": found.reason,
-        "trial_ids": "; ".join(known["trial_ids"]),
+        **_ids(known),
     }
 
 
@@ -159,3 +159,9 @@ def _influential(cells: pl.DataFrame, found: Correlation) -> str | None:
     row = cells.row(found.most_influential, named=True)
     seed = "" if row["seed"] is None else f"/s{row['seed']}"
     return f"{row['family']}/{row['init_regime']}{seed}"
+
+
+def _ids(cells: pl.DataFrame) -> dict[str, str]:
+    """The trials and probes behind the cells."""
+    trials, probes = ("; ".join(cells[name].drop_nulls()).split("; ") for name in ("trial_ids", "probe_id"))
+    return {"trial_ids": "; ".join(dict.fromkeys(trials)), "probe_ids": "; ".join(dict.fromkeys(probes))}

@@ -88,7 +88,7 @@ def gains(
         ),
         *("score", "baseline_score", "gain", "gain_ratio", "untrained_score"),
         *SOFTMAX_COLUMNS,
-        *("rank", "num_seeds", "num_data_sets", "trial_ids", "baseline_trial_ids", "reason"),
+        *("rank", "num_seeds", "num_data_sets", "trial_ids", "baseline_trial_ids", "untrained_trial_ids", "reason"),
     )
 
 
@@ -140,7 +140,9 @@ def _with_gains(cells: pl.DataFrame, baseline: str) -> pl.DataFrame:
     against = cells.filter(is_trained & (pl.col("similarity") == baseline)).select(
         *CELL, baseline_score="score", baseline_replicates="replicates", baseline_trial_ids="trial_ids"
     )
-    untrained = cells.filter(~is_trained).select(*CELL, start="similarity", untrained_score="score", has_untrained=True)
+    untrained = cells.filter(~is_trained).select(
+        *CELL, start="similarity", untrained_score="score", has_untrained=True, untrained_trial_ids="trial_ids"
+    )
     starts = {name: start_similarity(name) for name in cells["similarity"].unique()}
     joined = (
         cells.with_columns(start=pl.col("similarity").replace_strict(starts))

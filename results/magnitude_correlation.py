@@ -9,7 +9,7 @@ from results.magnitude import cohen_ds
 from results.scores import mean_if_whole, parts_averaged
 from results.selection import SelectionError, scale_text, select_trials
 from results.statistics.coefficients import Coefficient
-from results.statistics.corrections import adjust
+from results.statistics.corrections import Correction, adjust
 from results.statistics.correlation import Outliers, Scope, correlate
 from search_spaces.problems import unknown_name
 
@@ -22,7 +22,7 @@ _TYPES: dict[str, Any] = {
     **dict.fromkeys(["similarity", "baseline", "coefficient", "scope", "outliers"], pl.String),
     **dict.fromkeys(["n", "num_left_out"], pl.Int64),
     **dict.fromkeys(["value", "low", "high", "p", "adjusted_p", "left_out_low", "left_out_high"], pl.Float64),
-    **dict.fromkeys(["most_influential", "data_sets", "reason"], pl.String),
+    **dict.fromkeys(["most_influential", "data_sets", "reason", "trial_ids", "baseline_trial_ids"], pl.String),
 }
 
 
@@ -33,14 +33,15 @@ def magnitude_correlations(
     *,
     baseline: str = "cosine",
     where: Mapping[str, str] | None = None,
+    correction: Correction = "holm",
 ) -> pl.DataFrame:
     """Pearson's and Spearman's correlation per training data set, family, layers, init regime, scale and measure.
 
     A point is a data set: Cohen's d (relevant against unjudged documents) of the models trained with the similarity,
     qnorm unless `where` names another, and their gain over `baseline`, in points of the measure; seeds averaged. Rows
     differ in coefficient, scope ('over all' data sets, 'within groups') and whether outliers are in, by the rule of
-    `results.statistics.correlation`; `adjusted_p` goes through Holm over all of them. A data set in two groups counts
-    in the first that the sweep lists.
+    `results.statistics.correlation`; `adjusted_p` goes through `correction` over all of them. A data set in two
+    groups counts in the first that the sweep lists.
 
     Raises:
         SelectionError: as `results.magnitude.cohen_ds`, or no trial is trained with the similarity or the baseline.
@@ -51,11 +52,11 @@ def magnitude_correlations(
         statistics, data_set_scores, expected, similarity=similarity, baseline=baseline, where=where
     )
     rows = [
-        dict(zip(MODEL, key, strict=True)) | {"similarity": similarity, "baseline": baseline} | row
+        dict(zip(MODEL, key, strict=True)) | {"similarity": similarity, "baseline": baseline} | row | _trials(cell)
         for key, cell in points.group_by(MODEL, maintain_order=True)
         for row in _correlations(cell)
     ]
-    for row, adjusted_p in zip(rows, adjust([row["p"] for row in rows]), strict=True):
+    for row, adjusted_p in zip(rows, adjust([row["p"] for row in rows], correction), strict=True):
         row["adjusted_p"] = adjusted_p
     return pl.DataFrame(rows, schema={**{name: points.schema[name] for name in MODEL}, **_TYPES})
 
@@ -94,15 +95,23 @@ def _gains(data_set_scores: pl.DataFrame, trained: pl.DataFrame, similarity: str
     sides = (
         parts_averaged(found, means=["score"])
         .group_by([*cell, "similarity"], maintain_order=True)
-        .agg(score=mean_if_whole("score"), seeds=pl.col("seed").sort())
+        .agg(
+            score=mean_if_whole("score"),
+            seeds=pl.col("seed").sort(),
+            trials=pl.col("trial_id").unique().sort().str.join(" "),
+        )
     )
     first, second = (
-        sides.filter(pl.col("similarity") == name).drop("similarity").rename({"score": s, "seeds": f"{s}_seeds"})
+        sides.filter(pl.col("similarity") == name)
+        .drop("similarity")
+        .rename({"score": s, "seeds": f"{s}_seeds", "trials": f"{s}_trials"})
         for name, s in ((similarity, "first"), (baseline, "second"))
     )
     both = first.join(second, on=cell, how="left", nulls_equal=True, maintain_order="left")
     is_paired = pl.col("first_seeds") == pl.col("second_seeds")
-    return both.with_columns(gain=pl.when(is_paired).then(pl.col("first") - pl.col("second"))).select(*cell, "gain")
+    return both.with_columns(gain=pl.when(is_paired).then(pl.col("first") - pl.col("second"))).select(
+        *cell, "gain", trial_ids="first_trials", baseline_trial_ids="second_trials"
+    )
 
 
 def _correlations(cell: pl.DataFrame) -> Iterator[dict[str, Any]]:
@@ -133,3 +142,9 @@ def _correlations(cell: pl.DataFrame) -> Iterator[dict[str, Any]]:
 
 def _row(name: Coefficient, scope: Scope, outliers: Outliers) -> dict[str, Any]:
     return {"coefficient": name, "scope": scope, "outliers": outliers, "p": None}
+
+
+def _trials(cell: pl.DataFrame) -> dict[str, str]:
+    """The trials behind any of the points."""
+    names = ("trial_ids", "baseline_trial_ids")
+    return {n: " ".join(dict.fromkeys(" ".join(cell[n].drop_nulls()).split())) for n in names}

@@ -103,10 +103,16 @@ def _why_absent(store: Readable, row: Mapping[str, Any]) -> str:
 
 
 def _evaluation(row: Mapping[str, Any], title: str, reason: str, kind: MissingKind) -> Missing:
-    answers = "answers to " if kind == "qa" else ""
-    pool = " on its pool" if row.get("tier") == "pool" else ""
-    what = f"{answers}{row['data_set']}/{row['split']}{pool} scored with {row['score_similarity']}"
+    data_set = f"{row['data_set']}/{row['split']}"
+    what = scored_words(data_set, kind, similarity=row["score_similarity"], on_pool=row.get("tier") == "pool")
     return Missing(kind=kind, trial_id=row["trial_id"], title=title, what=what, reason=reason)
+
+
+def scored_words(data_set: str, kind: MissingKind, *, similarity: str, on_pool: bool) -> str:
+    """An evaluation in words; `data_set` is its name and split."""
+    return (
+        f"{'answers to ' if kind == 'qa' else ''}{data_set}{' on its pool' if on_pool else ''} scored with {similarity}"
+    )
 
 
 def _reason(store: Readable, prefix: str) -> str:

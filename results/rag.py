@@ -48,7 +48,9 @@ def rag_scores(
     found = _with_found(_over_questions(answers), chosen)
     seeds = _over_seeds(parts_averaged(found, means=[*SCORES, "cut_share"], sums=["num_questions"]))
     after, before = seeds.filter(pl.col("kind") == "train"), seeds.filter(pl.col("kind") != "train")
-    rows = ranked(with_untrained(after, before, CELL, {name: f"untrained_{name}" for name in SCORES}), CELL, "f1")
+    rows = ranked(
+        with_untrained(after, before, CELL, {name: f"untrained_{name}" for name in (*SCORES, "trial_ids")}), CELL, "f1"
+    )
     scales = trained.select("scale_mode", "scale_value").unique().sort("scale_mode", "scale_value").rows()
     named = rows.with_columns(
         training_data=pl.lit(" + ".join(trained["training_data"].unique().sort())),
@@ -57,7 +59,7 @@ def rag_scores(
     return select_result(in_order(named, as_wholes(chosen), ["data_set"]), where).select(
         *("task", "training_data", "scale", "family", "layers", "init_regime", "data_set", "split", "kind"),
         *("similarity", "score_similarity", *SCORES, *(f"untrained_{name}" for name in SCORES), "rank", "num_seeds"),
-        *("num_questions", "cut_share", "reader", "num_passages"),
+        *("num_questions", "cut_share", "reader", "num_passages", "trial_ids", "untrained_trial_ids"),
     )
 
 
@@ -87,4 +89,5 @@ def _over_seeds(rows: pl.DataFrame) -> pl.DataFrame:
         num_questions=pl.col("num_questions").max(),
         cut_share=pl.col("cut_share").mean(),
         num_seeds=pl.col("seed").n_unique(),
+        trial_ids=pl.col("trial_id").unique().sort().str.join(" "),
     )

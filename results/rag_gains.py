@@ -17,9 +17,9 @@ from results.selection import (
     select_trials,
 )
 from results.statistics.binary_outcomes import mcnemar
-from results.statistics.corrections import adjust
+from results.statistics.corrections import Correction, adjust
 from results.statistics.estimate import Floats
-from results.statistics.paired_tests import paired_test
+from results.statistics.paired_tests import PairedTest, paired_test
 from results.statistics.two_way import Layout, estimate_mean
 from search_spaces.problems import unknown_name
 
@@ -48,16 +48,18 @@ def rag_gains(
     baseline: str = "cosine",
     where: Mapping[str, str] | None = None,
     pool: bool = False,
+    correction: Correction = "holm",
+    test: PairedTest = "t",
 ) -> pl.DataFrame:
     """One row per family, layers, init regime, data set and trained similarity but the baseline; 0 to 1.
 
     Of `exact_match` and `f1` each: `_gain` over the baseline, means over questions and seeds; `_low` and `_high` of the
     two-way model of seeds and questions, with its `_model_p` (where `sources` says so, of these seeds only); `_p` of a
-    paired test of these seeds, `_adjusted_p` the same through Holm over all of the result:
+    paired test of these seeds, `_adjusted_p` the same through `correction` over all of the result:
 
     - exact match: exact McNemar; with several seeds a question's answers are no independent observations, so that signs
       are flipped question by question. `num_better` answers are right where the baseline's of the same seed is wrong.
-    - F1: Student's t on the questions' differences, averaged over seeds.
+    - F1: the paired `test` on the questions' differences, averaged over seeds.
 
     A data set of several parts is their unweighted mean: its interval is of that, and it has no paired test.
 
@@ -78,10 +80,10 @@ def rag_gains(
     rows = [
         dict(zip(CELL, key, strict=True)) | row
         for key, cell in wholes.group_by(CELL, maintain_order=True)
-        for row in _rows(cell, baseline, found)
+        for row in _rows(cell, baseline, found, test)
     ]
     names = [f"{measure}_p" for measure in MEASURES]
-    adjusted = iter(adjust([row[name] for name in names for row in rows]))
+    adjusted = iter(adjust([row[name] for name in names for row in rows], correction))
     for measure in MEASURES:
         for row in rows:
             row[f"{measure}_adjusted_p"] = next(adjusted)
@@ -105,17 +107,21 @@ def _by_question(answers: pl.DataFrame) -> dict[tuple[Any, ...], tuple[list[str]
     }
 
 
-def _rows(cell: pl.DataFrame, baseline: str, found: Mapping[tuple[Any, ...], Any]) -> Iterator[dict[str, Any]]:
+def _rows(
+    cell: pl.DataFrame, baseline: str, found: Mapping[tuple[Any, ...], Any], test: PairedTest
+) -> Iterator[dict[str, Any]]:
     base = cell.filter(pl.col("similarity") == baseline)
     for similarity in cell["similarity"].unique(maintain_order=True):
         if similarity != baseline:
             own = cell.filter(pl.col("similarity") == similarity)
             ids = dict.fromkeys([*own["trial_id"], *base["trial_id"]])
             row = {"similarity": similarity, "baseline": baseline, "trial_ids": "; ".join(ids)}
-            yield row | dict.fromkeys(f"{m}_p" for m in MEASURES) | _compared(own, base, found)
+            yield row | dict.fromkeys(f"{m}_p" for m in MEASURES) | _compared(own, base, found, test)
 
 
-def _compared(own: pl.DataFrame, base: pl.DataFrame, found: Mapping[tuple[Any, ...], Any]) -> dict[str, Any]:
+def _compared(
+    own: pl.DataFrame, base: pl.DataFrame, found: Mapping[tuple[Any, ...], Any], test: PairedTest
+) -> dict[str, Any]:
     """The columns of one row but its names."""
     if not base.height:
         return {"reason": "the sweep trains no such baseline here"}
@@ -137,7 +143,7 @@ def _compared(own: pl.DataFrame, base: pl.DataFrame, found: Mapping[tuple[Any, .
         columns |= {f"{measure}_model_p": estimate.p, "sources": estimate.sources, "reason": estimate.reason}
     if len(parts["f1"]) == 1:
         [(_, own_SQ, base_SQ)] = parts["f1"]
-        columns["f1_p"] = paired_test((own_SQ - base_SQ).mean(axis=0)).p
+        columns["f1_p"] = paired_test((own_SQ - base_SQ).mean(axis=0), test).p
         columns |= _mcnemar(*parts["exact_match"][0][1:])
     return columns
 

@@ -17,7 +17,7 @@ _TYPES = {
     **dict.fromkeys(("score", "score_std", "score_min", "score_max"), pl.Float64),
     **dict.fromkeys(("gain", "seed_std", "seeds_error", "queries_error", "rest_error", "seed_share"), pl.Float64),
     **dict.fromkeys(("num_needed", "num_short"), pl.Int64),
-    **dict.fromkeys(("trial_ids", "reason"), pl.String),
+    **dict.fromkeys(("trial_ids", "baseline_trial_ids", "reason"), pl.String),
 }
 
 
@@ -36,6 +36,7 @@ def _rows(cell: Compared, baseline: str) -> Iterator[dict[str, Any]]:
     for similarity in cell.similarities:
         ids = cell.trial_ids[similarity]
         row = {**cell.cell, "similarity": similarity, "num_seeds": len(ids), "trial_ids": " ".join(ids)}
+        row["baseline_trial_ids"] = " ".join(cell.trial_ids.get(baseline, ())) or None
         if cell.scores is None or similarity not in cell.scores.columns:
             yield {**row, "reason": cell.why_not(similarity)}
             continue

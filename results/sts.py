@@ -49,10 +49,15 @@ def sts_scores(
             *(mean_if_whole(order).alias(order) for order in ORDERS),
             num_scored_pairs=pl.col("num_scored_pairs").first(),
             num_seeds=pl.col("seed").n_unique(),
+            trial_ids=pl.col("trial_id").unique().sort().str.join(" "),
         )
     )
     after, before = seeds.filter(pl.col("kind") == "train"), seeds.filter(pl.col("kind") != "train")
-    rows = ranked(with_untrained(after, before, CELL, {"forward": "untrained"}), CELL, "forward")
+    rows = ranked(
+        with_untrained(after, before, CELL, {"forward": "untrained", "trial_ids": "untrained_trial_ids"}),
+        CELL,
+        "forward",
+    )
     scales = trained.select("scale_mode", "scale_value").unique().sort("scale_mode", "scale_value").rows()
     named = rows.with_columns(
         training_data=pl.lit(" + ".join(trained["training_data"].unique().sort())),
@@ -61,6 +66,7 @@ def sts_scores(
     return select_result(in_order(named, as_wholes(chosen), ["group", "data_set"]), where).select(
         *("task", "training_data", "scale", "family", "layers", "init_regime", "group", "data_set", "split"),
         *("kind", "similarity", "score_similarity", *ORDERS, "untrained", "rank", "num_seeds", "num_scored_pairs"),
+        *("trial_ids", "untrained_trial_ids"),
     )
 
 

@@ -8,14 +8,14 @@ import polars as pl
 
 from results.scores import as_wholes
 from results.selection import select_trials
-from results.statistics.corrections import adjust
+from results.statistics.corrections import Correction, adjust
 from results.statistics.estimate import Estimate, Floats
 from results.statistics.rank_influence import spearman_shares
 from results.statistics.two_way import Layout, estimate_mean
 
 CELL = ["task", "family", "layers", "init_regime", "group", "kind", "similarity", "score_similarity"]
 _DATA = ["data_set", "data_hash", "split"]
-_NAMES = ("loss", "loss_low", "loss_high", "loss_p", "loss_adjusted_p", "loss_sources", "loss_reason", "trial_ids")
+_NAMES = ("loss", "loss_low", "loss_high", "loss_p", "loss_adjusted_p", "loss_sources", "loss_reason")
 _TYPES: dict[str, Any] = {
     name: pl.Float64 if name.startswith("loss") and name not in ("loss_sources", "loss_reason") else pl.String
     for name in _NAMES
@@ -24,19 +24,25 @@ _Shares = Mapping[tuple[str, str, str, str, str], Floats | None]  # by trial id,
 
 
 def symmetry_losses(
-    scored_pairs: Iterable[tuple[str, pl.DataFrame]], expected: pl.DataFrame, *, where: Mapping[str, str] | None = None
+    scored_pairs: Iterable[tuple[str, pl.DataFrame]],
+    expected: pl.DataFrame,
+    *,
+    where: Mapping[str, str] | None = None,
+    correction: Correction = "holm",
 ) -> pl.DataFrame:
     """One row per CELL, data set and split, and one without `data_set` for each group of several.
 
     `loss` is forward minus swapped, -1 to 1, averaged over seeds. Its interval and p are from the two-way model of
     seeds and pairs on each pair's share of the difference (`results.statistics.rank_influence`), pairs the same in both
     orders; for a group they speak of these data sets. A similarity that is symmetric has a loss of 0 and no p:
-    there is nothing to test. `loss_adjusted_p` goes through Holm over all rows. What has no rows is not in the result.
+    there is nothing to test. `loss_adjusted_p` goes through `correction` over all rows. What has no rows is not in the
+    result.
 
     Args:
         scored_pairs: of `Collected.scored_pairs`.
         expected: `Collected.expected_sts`.
         where: column to value.
+        correction: of all p values of the result.
     """
     chosen = select_trials(expected, where or {})
     shares = {key: value for trial, rows in scored_pairs for key, value in _shares(trial, rows)}
@@ -50,7 +56,7 @@ def symmetry_losses(
         for key, cell in found.group_by(CELL, maintain_order=True)
         for row in _cell_rows(cell, shares)
     ]
-    for row, adjusted_p in zip(rows, adjust([row["loss_p"] for row in rows]), strict=True):
+    for row, adjusted_p in zip(rows, adjust([row["loss_p"] for row in rows], correction), strict=True):
         row["loss_adjusted_p"] = adjusted_p
     types = {name: found.schema[name] for name in CELL}
     return pl.DataFrame(rows, schema={**types, "data_set": pl.String, "split": pl.String, **_TYPES})
@@ -81,17 +87,17 @@ def _difference(rows: pl.DataFrame) -> Floats | None:
 def _cell_rows(cell: pl.DataFrame, shares: _Shares) -> Iterable[dict[str, Any]]:
     """One for each data set that counts and, where there are several, one for their mean."""
     members: dict[tuple[str, str], list[Layout]] = {}
-    ids: dict[tuple[str, str], str] = {}
+    asked: set[tuple[str, str]] = set()
     named = cell.with_columns(whole=as_wholes(cell)["data_set"])
     wholes = named.group_by(["whole", "split"], maintain_order=True)
     for (whole, split), parts in wholes:
         key = (str(whole), str(split))
         layouts = _layouts(parts, shares)
-        ids[key] = "; ".join(dict.fromkeys(parts.sort("seed", "trial_id")["trial_id"]))
+        asked.add(key)
         if layouts:
             members[key] = layouts
-            yield {"data_set": key[0], "split": key[1], "trial_ids": ids[key], **_columns(layouts)}
-    if len(ids) > 1 and len(members) == len(ids):
+            yield {"data_set": key[0], "split": key[1], **_columns(layouts)}
+    if len(asked) > 1 and len(members) == len(asked):
         together = [
             Layout(values_SQ=of.values_SQ, weight=of.weight / len(members), seeds=of.seeds, queries=of.queries)
             for layouts in members.values()
@@ -99,8 +105,7 @@ def _cell_rows(cell: pl.DataFrame, shares: _Shares) -> Iterable[dict[str, Any]]:
         ]
         same_seeds = len({of.values_SQ.shape[0] for of in together}) == 1
         if same_seeds:
-            all_ids = "; ".join(dict.fromkeys("; ".join(ids.values()).split("; ")))
-            yield {"data_set": None, "split": None, "trial_ids": all_ids, **_columns(together)}
+            yield {"data_set": None, "split": None, **_columns(together)}
 
 
 def _layouts(parts: pl.DataFrame, shares: _Shares) -> list[Layout]:

@@ -137,7 +137,10 @@ DRAWN = [
 ]
 
 
-@pytest.mark.parametrize("arguments", [["status", "sweep"], ["tables", "sweep", "--allow-missing"], *DRAWN])
+EXPLAINED = ["explain", "sweep", "gains", "similarity=qnorm", "score"]
+
+
+@pytest.mark.parametrize("arguments", [["status", "sweep"], ["tables", "sweep", "--allow-missing"], EXPLAINED, *DRAWN])
 def test_over_a_sweep_folder_no_framework_is_loaded(workplace, arguments):
     code, loaded, output = densesweep(workplace, *arguments)
     assert (code, loaded) == (0, ""), output

@@ -7,6 +7,8 @@ import pytest
 
 from results.claims import CLAIMS, MAGNITUDE, NonInferiority
 from results.estimates import LEVELS
+from results.references import COLUMNS
+from results.rendering import FORMATS
 from results.statistics import bootstrap, power, ratios, spread
 from results.tables import TABLES
 
@@ -20,8 +22,14 @@ def test_every_table_has_its_row(name):
 
 
 def test_every_claim_has_its_row_in_order():
-    named = [name for name, _ in ROWS if name not in TABLES]
-    assert named == list(CLAIMS)
+    of_claims = PAGE.partition("## Claims")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", of_claims, flags=re.MULTILINE) == list(CLAIMS)
+
+
+def test_every_format_and_every_column_of_external_numbers_has_its_row():
+    assert set(FORMATS) <= set(dict(ROWS))
+    of_references = PAGE.partition("## External numbers")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", of_references, flags=re.MULTILINE)) == set(COLUMNS)
 
 
 def test_the_signs_and_the_margin_are_those_of_the_registry():

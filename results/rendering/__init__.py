@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from results.rendering import csv_file, markdown
+from results.rendering import csv_file, json_file, markdown
 from results.tables.table import Table
 
 Files = Mapping[str, str]  # file name to text
@@ -25,7 +25,16 @@ def _latex(table: Table, allow_missing: bool) -> Files:
     }
 
 
-FORMATS: Mapping[str, Callable[[Table, bool], Files]] = {"md": _markdown, "csv": _csv, "latex": _latex}
+def _json(table: Table, allow_missing: bool) -> Files:
+    return {f"{table.name}.json": json_file.render(table, allow_missing=allow_missing)}
+
+
+FORMATS: Mapping[str, Callable[[Table, bool], Files]] = {
+    "md": _markdown,
+    "csv": _csv,
+    "latex": _latex,
+    "json": _json,
+}
 
 
 def export(table: Table, format_name: str, *, allow_missing: bool = False) -> Files:

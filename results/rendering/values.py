@@ -13,10 +13,11 @@ _MARKS: Mapping[int, Mark] = {1: "best", 2: "second"}
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A cell's text (None: absent) and its mark among the rows of its block."""
+    """A cell's text (None: absent), its mark among the rows of its block, and the stars that its column has of it."""
 
     text: str | None
     mark: Mark | None = None
+    stars: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,14 @@ def shown_rows(table: Table) -> Iterator[Row]:
     for row in table.rows.iter_rows(named=True):
         begins = before is not None and any(row[key] != before[key] for key in table.block)
         mark = _MARKS.get(row[table.rank]) if table.rank and row[table.rank] is not None else None
-        cells = (Cell(text=_text(column, row), mark=mark if column.ranked else None) for column in table.columns)
+        cells = (
+            Cell(
+                text=_text(column, row),
+                mark=mark if column.ranked else None,
+                stars=(row[column.marks] or "") if column.marks else "",
+            )
+            for column in table.columns
+        )
         yield Row(cells=tuple(cells), begins_block=begins)
         before = row
 

@@ -28,6 +28,7 @@ from results.tables import (
     train_score_matrix,
     winners,
 )
+from results.tables.references import with_references
 from results.tables.table import Table, TableOptions
 from results.tables.tiers import of_one_tier
 from search_spaces.catalogue.data_sets import SPEARMAN
@@ -93,13 +94,13 @@ TABLES = Registry(
         TableBuilder(
             name="gains",
             summary="scores and gains against a baseline",
-            build=of_one_tier(gains.build, _ranked),
+            build=with_references(of_one_tier(gains.build, _ranked), "group"),
             applies=_has_retrieval,
         ),
         TableBuilder(
             name="gains_by_dataset",
             summary="the same on each data set",
-            build=of_one_tier(gains_by_dataset.build, _ranked),
+            build=with_references(of_one_tier(gains_by_dataset.build, _ranked), "data set"),
             applies=_has_retrieval,
         ),
         TableBuilder(
@@ -139,12 +140,15 @@ TABLES = Registry(
             applies=_has_retrieval,
         ),
         TableBuilder(
-            name="sts", summary="correlations of scored pairs, both ways round", build=sts.build, applies=_has_pairs
+            name="sts",
+            summary="correlations of scored pairs, both ways round",
+            build=with_references(sts.build, "pairs"),
+            applies=_has_pairs,
         ),
         TableBuilder(
             name="rag",
             summary="a reader's answers from what was found",
-            build=of_one_tier(rag.build, _answered),
+            build=with_references(of_one_tier(rag.build, _answered), "answers"),
             applies=_has_questions,
         ),
         TableBuilder(
@@ -205,6 +209,8 @@ TABLES = Registry(
         TableBuilder(name="missing", summary="what is missing, failed, duplicate or mixed", build=missing.build),
     ],
 )
+
+WITH_REFERENCES = ("gains", "gains_by_dataset", "sts", "rag")  # the tables that external numbers stand in
 
 
 def applicable(record: SweepRecord) -> tuple[str, ...]:

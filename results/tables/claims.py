@@ -12,9 +12,9 @@ from results.collect import Collected
 from results.selection import select_trials
 from results.statistics.power import MIN_SEEDS
 from results.tables.cohen_d import found_statistics
-from results.tables.gain_parts import INTERVAL, compared_cells, correction_name, reason_notes, trial_holes
-from results.tables.parts import fairness_lines, model_name, varying, warning_notes
-from results.tables.table import Column, Table, TableOptions
+from results.tables.gain_parts import INTERVAL, TWO_WAY, compared_cells, reason_notes, trial_holes
+from results.tables.parts import correction_name, fairness_lines, model_name, no_paired_test, varying, warning_notes
+from results.tables.table import Column, Origin, Table, TableOptions
 from search_spaces.evaluation_specs import IN_DOMAIN
 
 _ALL = "all models"
@@ -44,6 +44,8 @@ def build(collected: Collected, options: TableOptions) -> Table:
         ),
         block=("claim",),
         holes=trial_holes(collected, options),
+        formula="estimate = sum of coefficient * score over the claim's similarities, regimes and groups",
+        origin=Origin(data="groups"),
     )
 
 
@@ -98,4 +100,5 @@ def _notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> I
         f"({correction_name(options)}) over the {num_tests} tests of this table, is at most 0.05; undecided elsewhere, "
         f"and with fewer than {MIN_SEEDS} seeds. Non-inferiority is refuted where the interval lies beyond the margin."
     )
+    yield from no_paired_test(options, TWO_WAY)
     yield from reason_notes(rows, "reason", "verdict or interval", ["claim", "model"])

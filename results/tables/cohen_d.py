@@ -10,7 +10,7 @@ from results.missing import MissingKind
 from results.selection import select_trials
 from results.statistics.effect_sizes import D_UNIT
 from results.tables.parts import missing_lines, model_name, parts_note, varying, warning_notes
-from results.tables.table import Column, Table, TableOptions
+from results.tables.table import Column, Origin, Table, TableOptions
 from search_spaces.catalogue.data_sets import SPEARMAN
 
 
@@ -27,6 +27,8 @@ def build(collected: Collected, options: TableOptions) -> Table:
         notes=(*_notes(rows, collected), *warning_notes(collected)),
         block=("task", "model", "init_regime", "data_set", "split"),
         holes=tuple(_holes(rows, collected, options)),
+        formula="d = (mean norm of relevant - mean norm of irrelevant documents) / pooled standard deviation",
+        origin=Origin(data="data set"),
     )
 
 
@@ -84,6 +86,11 @@ def _holes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> I
     chosen = select_trials(collected.expected, options.where)
     kinds: tuple[MissingKind, ...] = ("trial",)
     yield from missing_lines(collected, chosen, kinds)
+    yield from norm_holes(rows, collected)
+
+
+def norm_holes(rows: pl.DataFrame, collected: Collected) -> Iterator[str]:
+    """Norms or judgements that are missing of the rows of `build`, but for those of whole missing trials."""
     waiting = {item.trial_id for item in collected.missing if item.kind == "trial"}
     for row in rows.filter(pl.col("reason") == NORMS_MISSING).iter_rows(named=True):
         if waiting.issuperset(row["trial_ids"].split("; ")):

@@ -7,7 +7,7 @@ import polars as pl
 from results.collect import Collected
 from results.selection import select_trials
 from results.tables.parts import missing_lines, model_name, varying, warning_notes
-from results.tables.table import Column, Table, TableOptions
+from results.tables.table import Column, Origin, Table, TableOptions
 from results.trial_costs import cell_costs, probe_costs, trial_costs
 
 _HOURS, _GIB, _MILLION = 3600, 2**30, 1e6
@@ -30,6 +30,8 @@ def build(collected: Collected, options: TableOptions) -> Table:
         notes=(*_notes(shown), *warning_notes(collected)),
         block=("kind", "task"),
         holes=tuple(_holes(collected, options)),
+        formula="sums over trials or probes; core hours = threads * training time; device hours = devices * that time",
+        origin=Origin(data="none"),
     )
 
 

@@ -1,6 +1,7 @@
 """Tables `fisher_check` and `fisher_published`: what Fisher information called before training, and who won."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import polars as pl
 
@@ -11,9 +12,10 @@ from results.predictions import PREDICTORS
 from results.published_fisher import published_check
 from results.selection import select_trials
 from results.tables.parts import missing_lines, model_name, scale_note, softmax_columns, varying, warning_notes
-from results.tables.table import Column, Table, TableOptions
+from results.tables.table import Column, Origin, Table, TableOptions
 
 _NOT_RUN = "not run"
+_PROBE = Origin(trials=(), probes=("probe_id",), data="none")
 
 
 def build(collected: Collected, options: TableOptions) -> Table:
@@ -31,6 +33,8 @@ def build(collected: Collected, options: TableOptions) -> Table:
         notes=(*_notes(rows, collected), *warning_notes(collected)),
         block=("predictor", "training_data", "scale", "model"),
         holes=tuple(check_holes(rows, collected, options)),
+        formula="difference = log10 kappa of qnorm - that of dnorm; gain = score of qnorm - score of dnorm",
+        origin=Origin(trials=("trial_ids",), probes=("probe_id",)),
     )
 
 
@@ -51,6 +55,8 @@ def build_published(_: Collected, __: TableOptions) -> Table:
             "and 2020.",
         ),
         block=("model",),
+        formula="difference = kappa of qnorm - that of dnorm; gain = score of qnorm - score of dnorm",
+        origin=Origin(trials=(), published=True),
     )
 
 
@@ -95,7 +101,12 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
         *varying(rows, (Column(key="shown_group", header="group"),)),
         *(
             Column(
-                key=f"{side}_min", upper=f"{side}_max", header=f"{statistic} {side}", kind="range", detail=has_intervals
+                key=f"{side}_min",
+                upper=f"{side}_max",
+                header=f"{statistic} {side}",
+                kind="range",
+                detail=has_intervals,
+                origin=_PROBE,
             )
             for side in SIDES
         ),
@@ -105,14 +116,15 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
             header="difference",
             kind="range",
             decimals=3 if has_intervals else 2,
+            origin=_PROBE,
         ),
-        Column(key="low", upper="high", header="interval", kind="interval", decimals=3),
-        *softmax_columns(rows, "qnorm", "dnorm"),
-        Column(key="call", header="call"),
-        Column(key="qnorm_score", upper="dnorm_score", header=measure, kind="score_pair"),
-        Column(key="gain", header="gain", kind="points"),
-        Column(key="gain_low", upper="gain_high", header="95 % interval", kind="points_interval"),
-        Column(key="winner", header="winner"),
+        Column(key="low", upper="high", header="interval", kind="interval", decimals=3, origin=_PROBE),
+        *(replace(column, origin=_PROBE) for column in softmax_columns(rows, "qnorm", "dnorm")),
+        Column(key="call", header="call", origin=_PROBE),
+        Column(key="qnorm_score", upper="dnorm_score", header=measure, kind="score_pair", origin=Origin()),
+        Column(key="gain", header="gain", kind="points", origin=Origin()),
+        Column(key="gain_low", upper="gain_high", header="95 % interval", kind="points_interval", origin=Origin()),
+        Column(key="winner", header="winner", origin=Origin()),
         Column(key="verdict", header="verdict"),
     )
 

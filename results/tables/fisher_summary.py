@@ -10,8 +10,8 @@ from results.fisher_summary import fisher_summary, fisher_tau
 from results.predictions import PREDICTORS
 from results.statistics.binary_outcomes import fewest_for_level
 from results.tables.fisher_check import check_holes, check_rows, shown_group
-from results.tables.parts import varying, warning_notes
-from results.tables.table import Column, Table, TableOptions
+from results.tables.parts import correction_header, correction_name, no_paired_test, varying, warning_notes
+from results.tables.table import Column, Origin, Table, TableOptions
 
 _BLOCK = ("predictor", "training_data", "scale", "group")
 
@@ -19,22 +19,24 @@ _BLOCK = ("predictor", "training_data", "scale", "group")
 def build(collected: Collected, options: TableOptions) -> Table:
     """Hits against a coin and against fixed calls. Raises what `results.fisher_check.fisher_check` raises."""
     check = check_rows(collected, options)
-    rows = fisher_summary(check).with_columns(shown_group=shown_group())
+    rows = fisher_summary(check, correction=options.correction).with_columns(shown_group=shown_group())
     return Table(
         name="fisher_summary",
         title="Fisher check: calls against a coin and against fixed calls",
-        columns=_columns(rows),
+        columns=_columns(rows, options),
         rows=rows,
-        notes=(*_notes(rows, collected), *warning_notes(collected)),
+        notes=(*_notes(rows, collected, options), *warning_notes(collected)),
         block=_BLOCK,
         holes=tuple(check_holes(check, collected, options)),
+        formula="hits = decided cells whose call won; regret = mean over called cells of max(0, other - called)",
+        origin=Origin(probes=("probe_ids",)),
     )
 
 
 def build_tau(collected: Collected, options: TableOptions) -> Table:
     """Kendall's tau of differences. Raises what `results.fisher_check.fisher_check` raises."""
     check = check_rows(collected, options)
-    rows = fisher_tau(check).with_columns(shown_group=shown_group())
+    rows = fisher_tau(check, correction=options.correction).with_columns(shown_group=shown_group())
     return Table(
         name="fisher_tau",
         title="Fisher check: does the predicted difference order the observed ones?",
@@ -45,14 +47,16 @@ def build_tau(collected: Collected, options: TableOptions) -> Table:
             Column(key="tau", header="Kendall's tau", kind="plain"),
             Column(key="low", upper="high", header="95 % interval", kind="interval"),
             Column(key="p", header="p", kind="p", decimals=3),
-            Column(key="adjusted_p", header="p (Holm)", kind="p", decimals=3),
+            Column(key="adjusted_p", header=f"p ({correction_header(options)})", kind="p", decimals=3),
             Column(key="left_out_low", upper="left_out_high", header="leave one out", kind="range"),
             Column(key="most_influential", header="most influential", detail=True),
         ),
         rows=rows,
-        notes=(*_tau_notes(rows, collected), *warning_notes(collected)),
+        notes=(*_tau_notes(rows, collected, options), *warning_notes(collected)),
         block=_BLOCK,
         holes=tuple(check_holes(check, collected, options)),
+        formula="Kendall's tau-b over cells of (predicted difference, gain), qnorm - dnorm both",
+        origin=Origin(probes=("probe_ids",)),
     )
 
 
@@ -61,7 +65,7 @@ def _leading(rows: pl.DataFrame) -> tuple[Column, ...]:
     return (*varying(rows, tuple(of)), Column(key="shown_group", header="group"))
 
 
-def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
+def _columns(rows: pl.DataFrame, options: TableOptions) -> tuple[Column, ...]:
     return (
         *_leading(rows),
         Column(key="num_cells", header="cells", kind="count"),
@@ -73,28 +77,30 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
         Column(key="num_for", header="for", kind="count"),
         Column(key="num_against", header="against it", kind="count"),
         Column(key="p", header="p", kind="p", decimals=3),
-        Column(key="adjusted_p", header="p (Holm)", kind="p", decimals=3),
+        Column(key="adjusted_p", header=f"p ({correction_header(options)})", kind="p", decimals=3),
         Column(key="num_families", header="families", kind="count"),
         Column(key="clustered_p", header="p by family", kind="p", decimals=3),
-        Column(key="adjusted_clustered_p", header="p by family (Holm)", kind="p", decimals=3),
+        Column(key="adjusted_clustered_p", header=f"p by family ({correction_header(options)})", kind="p", decimals=3),
         Column(key="regret", header="regret", kind="score"),
         Column(key="opponent_regret", header="its regret", kind="score"),
     )
 
 
-def _notes(rows: pl.DataFrame, collected: Collected) -> Iterator[str]:
+def _notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> Iterator[str]:
     yield from _common_notes(rows, collected)
     yield (
         "Decided: cells with a call and a winner. Against a coin: exact binomial test of hits; against a fixed call: "
         "exact McNemar on the decided cells where one of the two is right and the other wrong (for, against it). By "
         "family: the same with families as clusters, since cells of one are no independent observations. Two-sided; "
-        "Holm over all p values of the table."
+        f"{correction_name(options)} over all p values of the table."
     )
+    yield from no_paired_test(options, "exact binomial and McNemar tests of cells")
     alone = fewest_for_level()
     fewest = max([alone, *rows["fewest"].to_list()])
     yield (
         f"Fewest cells (or families) that must differ, all one way, for p < 0.05: {alone} in a single test, {fewest} "
-        "with Holm over this table. Where fewer differ no outcome is significant, and a dash or a large p says nothing."
+        f"with {correction_name(options)} over this table. Where fewer differ no outcome is significant, and a dash or "
+        "a large p says nothing."
     )
     yield (
         "Regret: mean of what following the call loses against the other side over all called cells, ties too (measure "
@@ -102,13 +108,15 @@ def _notes(rows: pl.DataFrame, collected: Collected) -> Iterator[str]:
     )
 
 
-def _tau_notes(rows: pl.DataFrame, collected: Collected) -> Iterator[str]:
+def _tau_notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> Iterator[str]:
     yield from _common_notes(rows, collected)
     yield (
         "Kendall's tau-b of the predictor's difference (the middle of its span) against the gain, qnorm minus dnorm "
         "both: a rule by which the smaller one wins gives -1. Within families: over pairs of cells of one family. "
-        "Interval: BCa, 2,000 draws; p: permutations (within families where that is the scope); Holm over the table."
+        "Interval: BCa, 2,000 draws; p: permutations (within families where that is the scope); "
+        f"{correction_name(options)} over the table."
     )
+    yield from no_paired_test(options, "permutations of cells")
     places: dict[str, list[str]] = {}
     for reason, group, scope in rows.select("reason", "shown_group", "scope").iter_rows():
         if reason is not None:

@@ -11,11 +11,14 @@ from results.gain_intervals import POOLED, gain_intervals, with_intervals
 from results.gains import gains, start_similarity
 from results.selection import SelectionError, refuse_repeats, select_trials
 from results.statistics.estimate import LEVEL
-from results.tables.parts import missing_lines, model_name, varying
-from results.tables.table import Column, TableOptions
+from results.tables.parts import correction_name, missing_lines, model_name, varying
+from results.tables.table import Column, Origin, TableOptions
 from search_spaces.problems import unknown_name
 
 INTERVAL = f"{LEVEL:.0%} interval"
+OWN, BOTH = Origin(), Origin(trials=("trial_ids", "baseline_trial_ids"))
+BEFORE = Origin(trials=("untrained_trial_ids",))
+TWO_WAY = "the two-way model of seeds and queries"
 
 
 def gain_rows(collected: Collected, expected: pl.DataFrame, options: TableOptions) -> pl.DataFrame:
@@ -94,11 +97,6 @@ def mark_note(options: TableOptions, num_tests: int, what: str) -> Iterator[str]
             f"Marks: p of the two-way model, adjusted ({correction_name(options)}) over the {num_tests} {what} of this "
             f"table, is at most {levels}; in parentheses for {FIXED_SEEDS}."
         )
-
-
-def correction_name(options: TableOptions) -> str:
-    """The correction as people write it."""
-    return {"holm": "Holm", "benjamini-hochberg": "Benjamini-Hochberg"}[options.correction]
 
 
 def one_seed_note(num_seeds: pl.Series) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Table `gains`: scores and gains against the baseline per model, init regime, group and similarity."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -9,7 +10,11 @@ from results.collect import Collected
 from results.gains import DERIVED_REASONS, start_similarity
 from results.selection import select_trials
 from results.tables.gain_parts import (
+    BEFORE,
+    BOTH,
     INTERVAL,
+    OWN,
+    TWO_WAY,
     gain_rows,
     mark_note,
     one_seed_note,
@@ -17,7 +22,15 @@ from results.tables.gain_parts import (
     target_note,
     trial_holes,
 )
-from results.tables.parts import fairness_lines, members, scale_note, softmax_columns, varying, warning_notes
+from results.tables.parts import (
+    fairness_lines,
+    members,
+    no_paired_test,
+    scale_note,
+    softmax_columns,
+    varying,
+    warning_notes,
+)
 from results.tables.table import Column, Table, TableOptions
 
 _DETAIL: Mapping[str, Any] = {"kind": "points_interval", "detail": True}
@@ -40,6 +53,11 @@ def build(collected: Collected, options: TableOptions) -> Table:
         block=_BLOCK,
         rank="rank",
         holes=trial_holes(collected, options),
+        formula=(
+            "gain = score - baseline's score; gain (%) = gain / baseline's score (ratio_of_means); mean of "
+            "ratios = mean over data sets of (score - baseline's) / baseline's"
+        ),
+        origin=BOTH,
     )
 
 
@@ -53,8 +71,10 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
         Column(key="group", header="group"),
         *varying(rows, (Column(key="measure", header="measure"),)),
         Column(key="label", header="similarity"),
-        Column(key="score", header=measures[0] if measures.len() == 1 else "score", kind="score", ranked=True),
-        Column(key="gain", header="gain", kind="points"),
+        Column(
+            key="score", header=measures[0] if measures.len() == 1 else "score", kind="score", ranked=True, origin=OWN
+        ),
+        Column(key="gain", header="gain", kind="points", marks="mark"),
         Column(key="mark", header="sig."),
         Column(key="gain_low", upper="gain_high", header=INTERVAL, kind="points_interval"),
         Column(key="new_gain_low", upper="new_gain_high", header="new data sets", kind="points_interval", detail=True),
@@ -62,9 +82,9 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
         Column(key="ratio_low", upper="ratio_high", header="gain (%) interval", decimals=1, **_DETAIL),
         Column(key="mean_of_ratios", header="mean of ratios (%)", kind="percent", decimals=1, detail=True),
         Column(key="mean_of_ratios_low", upper="mean_of_ratios_high", header="its interval", decimals=1, **_DETAIL),
-        Column(key="untrained_score", header="untrained", kind="score"),
-        *softmax_columns(rows, "start", "end"),
-        Column(key="num_seeds", header="seeds", kind="count"),
+        Column(key="untrained_score", header="untrained", kind="score", origin=BEFORE),
+        *(replace(column, origin=OWN) for column in softmax_columns(rows, "start", "end")),
+        Column(key="num_seeds", header="seeds", kind="count", origin=OWN),
     )
 
 
@@ -88,6 +108,7 @@ def _notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> I
     )
     yield target_note()
     yield from mark_note(options, rows["adjusted_p"].drop_nulls().len(), "gains")
+    yield from no_paired_test(options, TWO_WAY)
     trained_starts = {name: start_similarity(name) for name in trained["similarity"].unique().sort()}
     own = [f"{name} starts at {start}" for name, start in trained_starts.items() if start != name]
     yield (

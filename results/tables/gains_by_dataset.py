@@ -8,8 +8,12 @@ from results.collect import Collected
 from results.scores import by_data_set
 from results.selection import select_trials
 from results.tables.gain_parts import (
+    BEFORE,
+    BOTH,
     CELL_BLOCK,
     INTERVAL,
+    OWN,
+    TWO_WAY,
     cell_columns,
     gain_rows,
     mark_note,
@@ -18,7 +22,7 @@ from results.tables.gain_parts import (
     trained_note,
     trial_holes,
 )
-from results.tables.parts import fairness_lines, parts_note, scale_note, warning_notes
+from results.tables.parts import fairness_lines, no_paired_test, parts_note, scale_note, warning_notes
 from results.tables.table import Column, Table, TableOptions
 
 
@@ -39,6 +43,8 @@ def build(collected: Collected, options: TableOptions) -> Table:
         block=CELL_BLOCK,
         rank="rank",
         holes=trial_holes(collected, options),
+        formula="gain = score - baseline's score on the data set; gain (%) = gain / baseline's score",
+        origin=BOTH,
     )
 
 
@@ -57,8 +63,10 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
         *cell_columns(rows, "data set"),
         Column(key="groups", header="groups", detail=True),
         Column(key="label", header="similarity"),
-        Column(key="score", header=measures[0] if measures.len() == 1 else "score", kind="score", ranked=True),
-        Column(key="gain", header="gain", kind="points"),
+        Column(
+            key="score", header=measures[0] if measures.len() == 1 else "score", kind="score", ranked=True, origin=OWN
+        ),
+        Column(key="gain", header="gain", kind="points", marks="mark"),
         Column(key="mark", header="sig."),
         Column(key="gain_low", upper="gain_high", header=INTERVAL, kind="points_interval"),
         Column(key="gain_ratio", header="gain (%)", kind="percent", decimals=1),
@@ -70,8 +78,8 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
             decimals=1,
             detail=True,
         ),
-        Column(key="untrained_score", header="untrained", kind="score"),
-        Column(key="num_seeds", header="seeds", kind="count"),
+        Column(key="untrained_score", header="untrained", kind="score", origin=BEFORE),
+        Column(key="num_seeds", header="seeds", kind="count", origin=OWN),
     )
 
 
@@ -83,6 +91,7 @@ def _notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> I
     yield f"{INTERVAL}: two-way model of seeds crossed with queries, for this data set."
     yield from parts_note(collected.record.evaluations)
     yield from mark_note(options, rows["adjusted_p"].drop_nulls().len(), "gains")
+    yield from no_paired_test(options, TWO_WAY)
     place = ["model", "init_regime", "group"]
     near_zero = trained.filter(pl.col("gain").is_not_null() & pl.col("gain_ratio").is_null())
     yield from reason_notes(trained, "reason", "number", place)

@@ -9,7 +9,7 @@ from results.learned_gammas import learned_gammas
 from results.missing import MissingKind
 from results.selection import select_trials
 from results.tables.parts import missing_lines, model_name, varying, warning_notes
-from results.tables.table import Column, Table, TableOptions
+from results.tables.table import Column, Origin, Table, TableOptions
 from search_spaces.catalogue.similarities import SIMILARITIES
 
 
@@ -26,6 +26,8 @@ def build(collected: Collected, options: TableOptions) -> Table:
         notes=(*_notes(), *warning_notes(collected)),
         block=("task", "training_data", "scale", "model", "init_regime"),
         holes=tuple(_holes(rows, collected, options)),
+        formula="s(q, d) = q.d / (|q|^gamma_q |d|^gamma_d)",
+        origin=Origin(trials=("trial_id",), data="none"),
     )
 
 

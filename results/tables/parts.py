@@ -9,7 +9,7 @@ from results.collect import Collected
 from results.fairness import fairness_notes
 from results.layout import PlannedEvaluation
 from results.missing import MissingKind
-from results.tables.table import Column
+from results.tables.table import Column, TableOptions
 from search_spaces.catalogue.data_sets import PARTS
 
 
@@ -93,3 +93,19 @@ def fairness_lines(collected: Collected, chosen: pl.DataFrame) -> tuple[str, ...
     """As notes, in what the similarities of the chosen trials, or the searches before them, were not treated alike."""
     notes = fairness_notes(chosen.unique("trial_id", keep="first", maintain_order=True).iter_rows(named=True))
     return tuple(f"Not on equal terms: {note}." for note in (*notes, *collected.unequal_searches))
+
+
+def correction_name(options: TableOptions) -> str:
+    """The correction as people write it."""
+    return {"holm": "Holm", "benjamini-hochberg": "Benjamini-Hochberg"}[options.correction]
+
+
+def correction_header(options: TableOptions) -> str:
+    """The same where there is little room: in the header of a column."""
+    return {"holm": "Holm", "benjamini-hochberg": "BH"}[options.correction]
+
+
+def no_paired_test(options: TableOptions, own: str) -> Iterator[str]:
+    """That a choice of the per query test does nothing here, where one was made; `own` is the table's own test."""
+    if options.paired_test != TableOptions().paired_test:
+        yield f"The per query test '{options.paired_test}' has no part in this table: its p values are of {own}."

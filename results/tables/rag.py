@@ -8,7 +8,9 @@ from results.collect import Collected
 from results.rag import rag_scores
 from results.selection import select_trials
 from results.tables.parts import fairness_lines, missing_lines, model_name, parts_note, varying, warning_notes
-from results.tables.table import Column, Table, TableOptions
+from results.tables.table import Column, Origin, Table, TableOptions
+
+_BEFORE = Origin(trials=("untrained_trial_ids",), data="data set")
 
 
 def build(collected: Collected, options: TableOptions) -> Table:
@@ -29,6 +31,8 @@ def build(collected: Collected, options: TableOptions) -> Table:
         block=("task", "model", "init_regime", "data_set", "split"),
         rank="rank",
         holes=tuple(_holes(collected, options)),
+        formula="EM, F1 = mean over questions of the best over right answers (SQuAD), then over seeds",
+        origin=Origin(data="data set"),
     )
 
 
@@ -45,8 +49,8 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
         *scored_with,
         Column(key="exact_match", header="EM", kind="score"),
         Column(key="f1", header="F1", kind="score", ranked=True),
-        Column(key="untrained_exact_match", header="untrained EM", kind="score", detail=True),
-        Column(key="untrained_f1", header="untrained F1", kind="score"),
+        Column(key="untrained_exact_match", header="untrained EM", kind="score", detail=True, origin=_BEFORE),
+        Column(key="untrained_f1", header="untrained F1", kind="score", origin=_BEFORE),
         Column(key="num_questions", header="questions", kind="count"),
         Column(key="num_seeds", header="seeds", kind="count"),
     )

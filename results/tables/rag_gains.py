@@ -1,14 +1,30 @@
 """Table `rag_gains`: how much better a reader answers from what each similarity found than from the baseline's."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import polars as pl
 
 from results.collect import Collected
 from results.rag_gains import ROWS_MISSING, rag_gains
 from results.selection import select_trials
-from results.tables.parts import fairness_lines, missing_lines, model_name, parts_note, varying, warning_notes
-from results.tables.table import Column, Table, TableOptions
+from results.statistics.paired_tests import PairedTest
+from results.tables.parts import (
+    correction_header,
+    correction_name,
+    fairness_lines,
+    missing_lines,
+    model_name,
+    parts_note,
+    varying,
+    warning_notes,
+)
+from results.tables.table import Column, Origin, Table, TableOptions
+
+_TESTS: Mapping[PairedTest, str] = {
+    "t": "Student's t",
+    "permutation": "sign-flip permutation test",
+    "wilcoxon": "Wilcoxon's signed rank test (Pratt)",
+}
 
 
 def build(collected: Collected, options: TableOptions) -> Table:
@@ -19,26 +35,30 @@ def build(collected: Collected, options: TableOptions) -> Table:
         baseline=options.baseline,
         where=options.where,
         pool=options.pool,
+        correction=options.correction,
+        test=options.paired_test,
     )
     rows = found.with_columns(model_name())
     chosen = select_trials(collected.expected_answers, options.where)
     return Table(
         name="rag_gains",
         title=f"Questions answered: gains over {options.baseline}",
-        columns=_columns(rows),
+        columns=_columns(rows, options),
         rows=rows,
         notes=(
-            *_notes(rows, options.baseline),
+            *_notes(rows, options),
             *parts_note(e for e in collected.record.evaluations if e.reader),
             *fairness_lines(collected, chosen),
             *warning_notes(collected),
         ),
         block=("task", "model", "init_regime", "data_set", "split"),
         holes=tuple(missing_lines(collected, chosen, ("trial", "qa"))),
+        formula="gain = mean over questions and seeds of (EM or F1 - the baseline's)",
+        origin=Origin(data="data set"),
     )
 
 
-def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
+def _columns(rows: pl.DataFrame, options: TableOptions) -> tuple[Column, ...]:
     return (
         *varying(rows, (Column(key="task", header="task"),)),
         Column(key="model", header="model"),
@@ -51,25 +71,26 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
         Column(key="num_better", header="better", kind="count", detail=True),
         Column(key="num_worse", header="worse", kind="count", detail=True),
         Column(key="exact_match_p", header="EM p", kind="p", decimals=3, detail=True),
-        Column(key="exact_match_adjusted_p", header="EM p (Holm)", kind="p", decimals=3),
+        Column(key="exact_match_adjusted_p", header=f"EM p ({correction_header(options)})", kind="p", decimals=3),
         Column(key="f1_gain", header="F1 gain", kind="points"),
         Column(key="f1_low", upper="f1_high", header="F1 95 % interval", kind="points_interval"),
         Column(key="f1_p", header="F1 p", kind="p", decimals=3, detail=True),
-        Column(key="f1_adjusted_p", header="F1 p (Holm)", kind="p", decimals=3),
+        Column(key="f1_adjusted_p", header=f"F1 p ({correction_header(options)})", kind="p", decimals=3),
         Column(key="num_seeds", header="seeds", kind="count"),
     )
 
 
-def _notes(rows: pl.DataFrame, baseline: str) -> Iterator[str]:
+def _notes(rows: pl.DataFrame, options: TableOptions) -> Iterator[str]:
     data, scale = (", ".join(rows[name].unique().sort()) for name in ("training_data", "scale"))
     yield (
-        f"Trained on {data}, scale {scale}. Gain: mean over questions and seeds minus that of {baseline}, in points "
-        "(times 100). Intervals: two-way model of seeds and questions."
+        f"Trained on {data}, scale {scale}. Gain: mean over questions and seeds minus that of {options.baseline}, in "
+        "points (times 100). Intervals: two-way model of seeds and questions."
     )
     yield (
         "Tests are paired by question and of these seeds only. EM: exact McNemar on the questions that one of the two "
-        "alone answers (better, worse); with several seeds its clusters are questions. F1: Student's t of the "
-        "questions' differences. Holm over all p of the table."
+        "alone answers (better, worse); with several seeds its clusters are questions. F1: "
+        f"{_TESTS[options.paired_test]} of the questions' differences. {correction_name(options)} over all p of the "
+        "table."
     )
     if rows["num_seeds"].max() == 1:
         yield "One seed: intervals, too, are of these checkpoints alone."

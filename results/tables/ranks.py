@@ -11,14 +11,13 @@ from results.tables.gain_parts import (
     CELL_BLOCK,
     cell_columns,
     compared_cells,
-    correction_name,
     one_seed_note,
     reason_notes,
     trained_note,
     trial_holes,
 )
-from results.tables.parts import fairness_lines, model_name, warning_notes
-from results.tables.table import Column, Table, TableOptions
+from results.tables.parts import correction_name, fairness_lines, model_name, no_paired_test, warning_notes
+from results.tables.table import Column, Origin, Table, TableOptions
 
 
 def build(collected: Collected, options: TableOptions) -> Table:
@@ -45,6 +44,8 @@ def build(collected: Collected, options: TableOptions) -> Table:
         ),
         block=CELL_BLOCK,
         holes=trial_holes(collected, options),
+        formula="mean rank = mean over data sets of the similarity's rank (1 is best, ties share)",
+        origin=Origin(trials=("compared_trial_ids",)),
     )
 
 
@@ -79,5 +80,6 @@ def _notes(rows: pl.DataFrame, options: TableOptions) -> Iterator[str]:
         f"Friedman's test speaks of new data sets; its p is adjusted ({correction_name(options)}) over the groups. "
         f"After it all pairs of a group by {name}."
     )
+    yield from no_paired_test(options, "Friedman's test and pairs after it, and of the two-way model's leads")
     yield from reason_notes(rows, "reason", "test", ["model", "init_regime", "group"])
     yield from one_seed_note(rows["num_seeds"])

@@ -10,7 +10,9 @@ from results.selection import select_result, select_trials
 from results.statistics.power import MIN_SEEDS, POWER
 from results.statistics.spread import DETECTABLE
 from results.tables.gain_parts import (
+    BOTH,
     CELL_BLOCK,
+    OWN,
     cell_columns,
     compared_cells,
     one_seed_note,
@@ -45,6 +47,11 @@ def build(collected: Collected, options: TableOptions) -> Table:
         ),
         block=CELL_BLOCK,
         holes=trial_holes(collected, options),
+        formula=(
+            "std = standard deviation between seeds; err. seeds^2 + err. queries^2 + err. both^2 = variance of "
+            "the mean gain"
+        ),
+        origin=BOTH,
     )
 
 
@@ -52,15 +59,17 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
     return (
         *cell_columns(rows),
         Column(key="similarity", header="similarity"),
-        Column(key="score", header="score", kind="score"),
-        Column(key="score_std", header="std", kind="score"),
-        Column(key="score_min", upper="score_max", header="lowest / highest", kind="share_pair", detail=True),
+        Column(key="score", header="score", kind="score", origin=OWN),
+        Column(key="score_std", header="std", kind="score", origin=OWN),
+        Column(
+            key="score_min", upper="score_max", header="lowest / highest", kind="share_pair", detail=True, origin=OWN
+        ),
         Column(key="gain", header="gain", kind="points"),
         Column(key="seed_std", header="gain std", kind="score"),
         Column(key="seeds_error", header="err. seeds", kind="score"),
         Column(key="queries_error", header="err. queries", kind="score"),
         Column(key="rest_error", header="err. both", kind="score", detail=True),
-        Column(key="num_seeds", header="seeds", kind="count"),
+        Column(key="num_seeds", header="seeds", kind="count", origin=OWN),
         Column(key="num_needed", header="needed", kind="count"),
     )
 

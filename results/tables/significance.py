@@ -11,19 +11,19 @@ from results.scores import by_data_set
 from results.selection import select_result, select_trials
 from results.significance import Methods, significance
 from results.tables.gain_parts import (
+    BOTH,
     CELL_BLOCK,
     INTERVAL,
     cell_columns,
     check_baseline,
     compared_cells,
-    correction_name,
     one_seed_note,
     reason_notes,
     target_note,
     trained_note,
     trial_holes,
 )
-from results.tables.parts import fairness_lines, model_name, parts_note, warning_notes
+from results.tables.parts import correction_name, fairness_lines, model_name, parts_note, warning_notes
 from results.tables.table import Column, Table, TableOptions
 
 _PAIRED = {
@@ -68,6 +68,8 @@ def _table(name: str, title: str, cells: list[Compared], collected: Collected, o
         ),
         block=CELL_BLOCK,
         holes=trial_holes(collected, options),
+        formula="gain = score - baseline's score; d_z = mean of paired differences / their standard deviation",
+        origin=BOTH,
     )
 
 
@@ -79,7 +81,7 @@ def _columns(rows: pl.DataFrame, by_data_set_: bool) -> tuple[Column, ...]:
     return (
         *cell_columns(rows, "data set" if by_data_set_ else "group"),
         Column(key="similarity", header="similarity"),
-        Column(key="gain", header="gain", kind="points"),
+        Column(key="gain", header="gain", kind="points", marks="mark"),
         Column(key="mark", header="sig."),
         Column(key="gain_low", upper="gain_high", header=INTERVAL, kind="points_interval"),
         Column(key="gain_p", header="p", kind="p", decimals=3, detail=True),

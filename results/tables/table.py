@@ -6,6 +6,7 @@ from typing import Literal
 
 import polars as pl
 
+from results.references import Reference
 from results.statistics.corrections import Correction
 from results.statistics.paired_tests import PairedTest
 from results.statistics.ranks import PostHoc
@@ -27,6 +28,27 @@ Kind = Literal[
 ]
 
 
+Data = Literal["group", "data set", "listed", "groups", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """What the numbers of a row are made from, as names of columns of `Table.rows`.
+
+    Attributes:
+        trials: columns of trial ids, with spaces or semicolons between them.
+        probes: columns of probe ids.
+        data: the evaluations behind them: those of the row's 'group', of its 'data set', of the data sets 'listed' in
+            column `data_sets`, of all the 'groups' that claims are about, or 'none'.
+        published: what others published: nothing of this sweep is behind it.
+    """
+
+    trials: tuple[str, ...] = ("trial_ids",)
+    probes: tuple[str, ...] = ()
+    data: Data = "group"
+    published: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Column:
     """A shown column of `Table.rows`.
@@ -37,6 +59,8 @@ class Column:
     'share_pair' and 'score_pair' (0 to 1) times 100.
     A `ranked` column marks the best and the second row of each block, as `Table.rank` orders them. A `detail` is left
     away where there is little room: on a terminal and in LaTeX.
+    `marks` is the column with its significance marks, which LaTeX sets as superscripts. `origin` is that of the column
+    where it is not the table's.
     """
 
     key: str
@@ -46,6 +70,8 @@ class Column:
     upper: str | None = None
     ranked: bool = False
     detail: bool = False
+    marks: str | None = None
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +80,7 @@ class Table:
 
     `block` names columns of `rows`: where one changes, a new block begins. `rank` is the column that orders a block's
     rows (1 is best, empty does not compete). `holes` lists what should be there and is not, one line each.
+    `formula` says how its numbers are computed, in a line; `origin` from what.
     """
 
     name: str
@@ -64,6 +91,8 @@ class Table:
     block: tuple[str, ...] = ()
     rank: str | None = None
     holes: tuple[str, ...] = ()
+    formula: str = ""
+    origin: Origin = Origin()
 
     def without_details(self) -> "Table":
         """The table as it is shown where there is little room."""
@@ -81,6 +110,7 @@ class TableOptions:
         correction: of all p values of a table.
         paired_test: of the per query test for 'these seeds only'.
         post_hoc: of all pairs of similarities ranked over data sets.
+        references: external numbers that stand beside ours.
     """
 
     baseline: str = "cosine"
@@ -89,15 +119,21 @@ class TableOptions:
     correction: Correction = "holm"
     paired_test: PairedTest = "t"
     post_hoc: PostHoc = "holm"
+    references: tuple[Reference, ...] = ()
 
 
 class TableHasHolesError(ValueError):
     """A table with holes was to be shown as if it were whole. Lists every hole."""
 
     def __init__(self, table: Table) -> None:
+        self.table = table
         self.holes = table.holes
-        listed = "\n".join(f"  {hole}" for hole in table.holes)
-        super().__init__(
-            f"table '{table.name}' is not whole, {len(table.holes)} missing:\n{listed}\n"
+        super().__init__(self.told({}))
+
+    def told(self, files: Mapping[str, str]) -> str:
+        """The message, with the file that each hole should be, as far as `files` has it by the hole's line."""
+        listed = "\n".join(f"  {hole}{f' ({files[hole]})' if hole in files else ''}" for hole in self.holes)
+        return (
+            f"table '{self.table.name}' is not whole, {len(self.holes)} missing:\n{listed}\n"
             "run the sweep again, or show it with dashes (--allow-missing)"
         )

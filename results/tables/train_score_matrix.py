@@ -26,6 +26,7 @@ def build(collected: Collected, options: TableOptions) -> Table:
         notes=(*_notes(rows, collected), *fairness_lines(collected, chosen), *warning_notes(collected)),
         block=("task", "model", "init_regime", "group"),
         holes=tuple(missing_lines(collected, chosen, ("trial", "evaluation"))),
+        formula="score = mean over data sets of the mean over queries, ranked by the column's similarity",
     )
 
 

@@ -10,17 +10,17 @@ from results.estimates import with_marks
 from results.selection import select_trials
 from results.tables.gain_parts import (
     INTERVAL,
+    TWO_WAY,
     cell_columns,
     compared_cells,
-    correction_name,
     one_seed_note,
     reason_notes,
     target_note,
     trained_note,
     trial_holes,
 )
-from results.tables.parts import fairness_lines, model_name, warning_notes
-from results.tables.table import Column, Table, TableOptions
+from results.tables.parts import correction_name, fairness_lines, model_name, no_paired_test, warning_notes
+from results.tables.table import Column, Origin, Table, TableOptions
 
 
 def build(collected: Collected, options: TableOptions) -> Table:
@@ -43,6 +43,8 @@ def build(collected: Collected, options: TableOptions) -> Table:
         ),
         block=("task", "training_data", "model", "init_regime", "scale"),
         holes=trial_holes(collected, options),
+        formula="lead = score of the best similarity - score of the second",
+        origin=Origin(trials=("best_trial_ids", "second_trial_ids")),
     )
 
 
@@ -53,7 +55,7 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
         Column(key="best_score", header="score", kind="score"),
         Column(key="second", header="second"),
         Column(key="second_score", header="its score", kind="score"),
-        Column(key="lead", header="lead", kind="points"),
+        Column(key="lead", header="lead", kind="points", marks="mark"),
         Column(key="mark", header="sig."),
         Column(key="lead_low", upper="lead_high", header=INTERVAL, kind="points_interval"),
         Column(key="new_lead_low", upper="new_lead_high", header="new data sets", kind="points_interval", detail=True),
@@ -72,6 +74,7 @@ def _notes(rows: pl.DataFrame, options: TableOptions) -> Iterator[str]:
         f"Can be told: p of the lead, {correction_name(options)}-adjusted over the {num_tests} leads, is at most 0.05. "
         "That holds although the data chose the two. 'No' means undecided, not equal."
     )
+    yield from no_paired_test(options, TWO_WAY)
     place = ["model", "init_regime", "group"]
     yield from reason_notes(
         rows.filter(pl.col("lead").is_not_null() & pl.col("lead_low").is_null()), "lead_reason", "interval", place

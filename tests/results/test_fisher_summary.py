@@ -41,6 +41,7 @@ def check_of(cells, group="beir", is_primary=True):
             "dnorm_score": dnorm,
             "gain": None if qnorm is None else qnorm - dnorm,
             "trial_ids": f"{family}-q; {family}-d",
+            "probe_id": f"probe-of-{family}",
         }
         for family, call, winner, difference, qnorm, dnorm in cells
     ]

@@ -1,7 +1,6 @@
 """Tables of scores on pools: never beside scores over corpora, and with what is known of their bias under them."""
 
 import io
-import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ import polars as pl
 import pytest
 from builders import (
     SweepFolder,
+    add_magnitudes,
     evaluation,
     evaluation_spec,
     probe,
@@ -20,6 +20,7 @@ from builders import (
     untrained_queries,
 )
 from rich.console import Console
+from texlive import ENGINES, needs_latex
 
 from results.collect import collect
 from results.layout import per_query_rows, scored_rows
@@ -55,6 +56,7 @@ def sweep_of(root, *tiers):
     for planned in (*evaluations, *questions):
         if planned.tier == "pool":
             folder.write_pool(planned)
+    add_magnitudes(folder)
     return folder
 
 
@@ -103,7 +105,8 @@ def test_golden_tables_on_pools(tmp_path):
     assert export(table, "latex")["gains.tex"] == (GOLDEN / "pools" / "gains.tex").read_text()
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no LaTeX engine is installed")
+@needs_latex
+@pytest.mark.skipif("pdflatex" not in ENGINES, reason="pdflatex is not installed")
 def test_latex_of_pools_compiles(tmp_path):
     files = export(build(sweep_of(tmp_path / "sweep", "pool"), "gains"), "latex")
     (tmp_path / "t.tex").write_text(files["gains_document.tex"])

@@ -1,6 +1,7 @@
 """Rendering: golden files, CSV read back, LaTeX compiled, holes refused."""
 
 import io
+import json
 import re
 import shutil
 import subprocess
@@ -21,6 +22,7 @@ from builders import (
 )
 from polars.testing import assert_frame_equal
 from rich.console import Console
+from texlive import ENGINES, finds, needs_latex
 
 from results.collect import collect
 from results.rendering import FORMATS, export, latex, markdown, terminal
@@ -30,7 +32,6 @@ from results.tables import TABLES, TableOptions
 from results.tables.table import Column, Table, TableHasHolesError
 
 GOLDEN = Path(__file__).parent / "golden"
-ENGINE = next((engine for engine in ("pdflatex", "lualatex", "xelatex") if shutil.which(engine)), None)
 GOLDEN_TABLES = ["gains", "winners", "significance", "seeds", "claims", "sts", "rag", "fisher_check", "missing"]
 GOLDEN_TABLES += ["rag_gains", "train_score_matrix", "learned_gamma", "cohen_d", "magnitude_correlation"]
 GOLDEN_TABLES += ["fisher_summary", "fisher_tau", "fisher_published", "cost"]
@@ -45,6 +46,7 @@ SEEDED = [
     "claims",
     "cost",
 ]
+GOLDEN_FORMATS = ("md", "csv", "latex")
 SPECIAL = '50% of_a & b#1 $x$ ~y^2 \\end{z} <tag> |p| "q" `r` -- s--- [t] *u*'
 
 
@@ -88,7 +90,7 @@ def table_of(rows, **changes):
     return Table(**{"name": "t", "title": "t", "columns": columns, "rows": rows, **changes})
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", GOLDEN_FORMATS)
 @pytest.mark.parametrize("name", GOLDEN_TABLES)
 def test_golden_files(small, name, format_name):
     """To accept a wanted change, write the new text into tests/results/golden/."""
@@ -96,7 +98,7 @@ def test_golden_files(small, name, format_name):
         assert_as_golden(text, GOLDEN / file_name)
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", GOLDEN_FORMATS)
 @pytest.mark.parametrize("name", SEEDED)
 def test_golden_files_of_three_seeds(seeded, name, format_name):
     for file_name, text in export(TABLES[name].build(seeded, TableOptions()), format_name).items():
@@ -123,7 +125,7 @@ def test_allowed_holes_are_dashes_with_a_footnote(with_holes):
     assert re.search(r"\| qnorm +\| +– \| +– \| +\| +– \|", text)
     assert "INCOMPLETE" in text
     fragment = export(with_holes, "latex", allow_missing=True)["gains.tex"]
-    assert "qnorm & -- & -- &  & --" in fragment
+    assert "qnorm & {--} & {--} & --" in fragment
     assert "INCOMPLETE" in fragment
     frame = pl.read_csv(export(with_holes, "csv", allow_missing=True)["gains.csv"].encode())
     assert frame.filter(pl.col("label") == "qnorm")["score"].to_list() == [None, None]
@@ -182,8 +184,8 @@ def test_best_and_second_are_marked_in_each_block(small):
     assert re.findall(r"\*\*([\d.]+)\*\*", text) == ["55.00", "36.00", "36.00"]  # a tie out of domain
     assert re.findall(r"(?<!\*)\*([\d.]+)\*(?!\*)", text) == ["54.00", "33.00"]
     fragment = export(table, "latex")["gains.tex"]
-    assert re.findall(r"\\textbf\{([\d.]+)\}", fragment) == ["55.00", "36.00", "36.00"]
-    assert re.findall(r"\\underline\{([\d.]+)\}", fragment) == ["54.00", "33.00"]
+    assert re.findall(r"\\bfseries ([\d.]+)", fragment) == ["55.00", "36.00", "36.00"]
+    assert re.findall(r"[\d.]+\{\\llap\{\\underline\{\\phantom\{([\d.]+)\}\}\}\}", fragment) == ["54.00", "33.00"]
     assert fragment.count(r"\midrule") == 2
 
 
@@ -246,24 +248,22 @@ def special_table():
     return table_of(rows, title=SPECIAL, notes=(SPECIAL,))
 
 
-def compiled(folder, text):
+def compiled(folder, text, engine=None):
     """Compile a document and give its log."""
     (folder / "document.tex").write_text(text)
-    command = [ENGINE, "-interaction=nonstopmode", "-halt-on-error", "document.tex"]
+    command = [engine or ENGINES[0], "-interaction=nonstopmode", "-halt-on-error", "document.tex"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=120)
     assert done.returncode == 0, done.stdout[-2000:]
     assert (folder / "document.pdf").read_bytes().startswith(b"%PDF")
     return done.stdout
 
 
-needs_latex = pytest.mark.skipif(ENGINE is None, reason="no LaTeX engine (pdflatex, lualatex, xelatex) is installed")
-
-
 @needs_latex
 @pytest.mark.parametrize("name", SEEDED)
 def test_latex_of_three_seeds_compiles(seeded, tmp_path, name):
     log = compiled(tmp_path, export(TABLES[name].build(seeded, TableOptions()), "latex")[f"{name}_document.tex"])
-    assert "Overfull \\hbox" not in log
+    assert "Overfull" not in log
+    assert "Float too large" not in log
 
 
 @needs_latex
@@ -271,6 +271,7 @@ def test_latex_of_three_seeds_compiles(seeded, tmp_path, name):
 def test_latex_compiles_alone(small, tmp_path, name):
     log = compiled(tmp_path, export(TABLES[name].build(small, TableOptions()), "latex")[f"{name}_document.tex"])
     assert "Overfull" not in log
+    assert "Float too large" not in log
 
 
 @pytest.fixture(scope="module")
@@ -303,13 +304,18 @@ def test_a_narrow_terminal_cuts_no_name_off(two_scales):
 
 
 @needs_latex
-def test_latex_compiles_by_input_with_booktabs_alone(small, tmp_path):
-    fragment = export(TABLES["gains"].build(small, TableOptions()), "latex")["gains.tex"]
-    (tmp_path / "gains.tex").write_text(fragment)
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", ["winners", "gains"])
+def test_latex_compiles_by_input_with_the_packages_that_it_names(seeded, tmp_path, name, engine):
+    fragment = export(TABLES[name].build(seeded, TableOptions()), "latex")[f"{name}.tex"]
+    (tmp_path / f"{name}.tex").write_text(fragment)
+    [packages] = re.findall(r"^% needs (.*)", fragment)
+    assert ("longtable" in packages) == (name == "gains")
     compiled(
         tmp_path,
-        r"\documentclass{article}\usepackage{booktabs}\begin{document}"
-        r"Table~\ref{tab:gains}.\input{gains}\end{document}",
+        rf"\documentclass{{article}}{packages}\begin{{document}}"
+        rf"Table~\ref{{tab:{name}}}.\input{{{name}}}\end{{document}}",
+        engine,
     )
 
 
@@ -339,3 +345,84 @@ def test_latex_escapes():
     )
     assert latex.escape("a--b---c") == "a-{}-b-{}-{}-c"
     assert latex.escape("two\nlines") == "two lines"
+
+
+def test_latex_has_letters_beyond_ascii():
+    assert latex.escape("α-BERT κ Ωmega ς") == r"$\alpha$-BERT $\kappa$ $\Omega$mega $\varsigma$"
+    assert latex.escape("Κά") == r"$\mathrm{K}$$\acute{\alpha}$"
+    assert latex.escape("Zoë, Dvořák, Ångström, Łódź, ß") == (
+        r"Zo\"{e}, Dvo\v{r}\'{a}k, \r{A}ngstr\"{o}m, \L{}\'{o}d\'{z}, \ss{}"
+    )
+    assert latex.escape("≤ 3 × 10²") == r"$\leq$ 3 $\times$ 10$^{2}$"
+    assert latex.escape("bge-中文_v1") == r"bge-\cjktext{gbsn}{中文}\_v1"
+    assert latex.escape("日本語モデル") == r"\cjktext{min}{日本語モデル}"
+    assert latex.escape("한국어") == r"\cjktext{mj}{한국어}"
+    assert latex.escape("a\u200bb \U0001f600") == "ab {[}U+1F600{]}"
+
+
+LETTERS = "α-BERT κ≤2 Dvořák ß Łódź ς ά → \U0001f600"
+
+
+def lettered_table(name):
+    rows = pl.DataFrame({name: [name, "[x]"], "score": [0.5, 0.25]})
+    columns = (Column(key=name, header=name), Column(key="score", header=name, kind="score"))
+    return Table(name="t", title=name, columns=columns, rows=rows, notes=(name,))
+
+
+@needs_latex
+@pytest.mark.parametrize("engine", ENGINES)
+def test_letters_beyond_ascii_compile(tmp_path, engine):
+    compiled(tmp_path, latex.render_document(lettered_table(LETTERS)), engine)
+
+
+@needs_latex
+@pytest.mark.skipif(
+    "pdflatex" not in ENGINES or not finds("CJKutf8.sty") or not finds("gbsnu4e.tfm"),
+    reason="no CJK package with a font is installed (Debian: latex-cjk-chinese-arphic-gbsn00lp)",
+)
+@pytest.mark.skipif(shutil.which("pdftotext") is None, reason="pdftotext (poppler-utils) is not installed")
+def test_chinese_names_compile_and_show_as_themselves(tmp_path):
+    compiled(tmp_path, latex.render_document(lettered_table("中文模型 100%")), "pdflatex")
+    shown = subprocess.run(["pdftotext", "-layout", "document.pdf", "-"], cwd=tmp_path, capture_output=True, text=True)
+    assert "100%" in shown.stdout
+    fonts = subprocess.run(["pdffonts", "document.pdf"], cwd=tmp_path, capture_output=True, text=True).stdout
+    assert "gbsn" in fonts.lower()
+
+
+@needs_latex
+def test_what_is_higher_than_a_page_breaks_over_pages(tmp_path):
+    rows = pl.DataFrame(
+        {"name": [f"row {place}" for place in range(150)], "score": [place / 150 for place in range(150)]}
+    )
+    columns = (Column(key="name", header="name"), Column(key="score", header="score", kind="score"))
+    table = Table(name="t", title="Many rows", columns=columns, rows=rows, notes=("A note.",))
+    log = compiled(tmp_path, latex.render_document(table))
+    assert "Overfull" not in log
+    pages = int(re.search(r"\((\d+) pages?", log)[1])
+    assert pages > 2
+    few = Table(name="t", title="Few rows", columns=columns, rows=rows.head(20))
+    assert "longtable" not in latex.render_document(few)
+
+
+@pytest.mark.parametrize(("sweep", "name"), [*(("small", n) for n in GOLDEN_TABLES), *(("seeded", n) for n in SEEDED)])
+def test_json_has_every_value_typed_with_its_ids_notes_and_formula(request, sweep, name):
+    table = TABLES[name].build(request.getfixturevalue(sweep), TableOptions())
+    value = json.loads(export(table, "json")[f"{name}.json"])
+    assert [row["row"] for row in value["rows"]] == list(range(1, table.rows.height + 1))
+    read = [row["values"] for row in value["rows"]]
+    nothing = {float("nan"), float("inf")}
+    for row, raw in zip(read, table.rows.to_dicts(), strict=True):
+        assert row == {key: None if item in nothing or item != item else item for key, item in raw.items()}
+    assert [column["key"] for column in value["columns"]] == [column.key for column in table.columns]
+    assert value["footnotes"] == list(table.notes)
+    assert value["formula"] == table.formula
+    for row, raw in zip(value["rows"], table.rows.to_dicts(), strict=True):
+        held = " ".join(str(raw[key]) for key in table.origin.trials)
+        assert all(identity in held for identity in row["ids"]["trials"])
+
+
+def test_json_is_refused_with_holes_and_lists_them_when_allowed(with_holes):
+    value = json.loads(export(with_holes, "json", allow_missing=True)["gains.json"])
+    assert value["holes"] == list(with_holes.holes)
+    assert any("INCOMPLETE" in note for note in value["footnotes"])
+    assert None in [row["values"]["score"] for row in value["rows"]]

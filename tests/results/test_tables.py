@@ -11,15 +11,21 @@ from builders import (
     trained,
     two_queries,
     untrained,
+    untrained_noisy,
     untrained_queries,
 )
 from polars.testing import assert_frame_equal
+from scipy import stats
 
+from results.asked import asked_answers, asked_evaluations
 from results.collect import collect
 from results.layout import LeftOut
+from results.missing_files import missing_files
+from results.rendering import FORMATS, export
 from results.selection import SelectionError
 from results.store import open_store
 from results.tables import TABLES, TableOptions
+from results.tables.table import TableHasHolesError
 from search_spaces.catalogue.data_sets import SPEARMAN
 
 
@@ -309,3 +315,115 @@ def test_every_number_names_its_trials(seeded, name):
             assert set(text.split()) <= known
     if name != "claims":
         assert rows[columns[0]].null_count() == 0
+
+
+@pytest.mark.parametrize(
+    ("sweep", "name"),
+    [
+        *[("seeded", name) for name in ("gains", "gains_by_dataset", "significance", "significance_by_dataset")],
+        *[("seeded", name) for name in ("ranks", "seeds")],
+        *[("small", name) for name in ("rag_gains", "magnitude_correlation")],
+    ],
+)
+def test_every_table_that_names_a_baseline_follows_it(request, sweep, name):
+    collected = request.getfixturevalue(sweep)
+    cosine, dnorm = (TABLES[name].build(collected, TableOptions(baseline=b)) for b in ("cosine", "dnorm"))
+    texts = [" ".join((t.title, *t.notes, *(c.header for c in t.columns))) for t in (cosine, dnorm)]
+    assert "cosine" in texts[0]
+    assert "dnorm" in texts[1]
+    assert cosine.rows.to_dicts() != dnorm.rows.to_dicts()
+    if "gain" in dnorm.rows.columns:
+        trained_rows = dnorm.rows.filter(pl.col("kind") == "train") if "kind" in dnorm.rows.columns else dnorm.rows
+        own = trained_rows.filter(pl.col("similarity") == "dnorm")["gain"].drop_nulls()
+        assert (own == 0).all()  # or has no row
+
+
+WITHOUT_A_PAIRED_TEST = ["gains", "gains_by_dataset", "winners", "ranks", "claims", "sts", "magnitude_correlation"]
+WITHOUT_A_PAIRED_TEST += ["fisher_summary", "fisher_tau"]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_correction_and_paired_test_reach_every_table_with_p_values_or_it_says_so(request, name):
+    collected = request.getfixturevalue("small" if name in SMALL_TABLES else "seeded")
+    usual = TABLES[name].build(collected, TableOptions())
+    if not any(column.kind == "p" for column in usual.columns) and name not in WITHOUT_A_PAIRED_TEST:
+        return
+    chosen = TABLES[name].build(collected, TableOptions(correction="benjamini-hochberg", paired_test="permutation"))
+    said = " ".join((*chosen.notes, *(column.header for column in chosen.columns)))
+    assert "Holm" not in said.replace("Holm's step-down", "")  # of pairs of ranks, which --post-hoc chooses
+    assert ("Benjamini-Hochberg" in said) == ("Holm" in " ".join((*usual.notes, *(c.header for c in usual.columns))))
+    no_part = any("'permutation' has no part in this table" in note for note in chosen.notes)
+    assert no_part == (name in WITHOUT_A_PAIRED_TEST)
+    assert not any("has no part" in note for note in usual.notes)
+    if not no_part:
+        assert any("permutation test" in note for note in chosen.notes)
+
+
+SMALL_TABLES = ("sts", "rag", "rag_gains", "train_score_matrix", "learned_gamma", "cohen_d", "magnitude_correlation")
+SMALL_TABLES += ("fisher_check", "fisher_summary", "fisher_tau", "fisher_published")
+
+
+def test_the_paired_test_of_answers_is_the_one_asked_for(folder):
+    """Six questions, of which qnorm answers each better by another amount."""
+    questions = evaluation("questions", reader="tiny-reader", num_passages=2)
+    folder.evaluations = (evaluation("attack", "in_domain"), questions)
+    better = [0.1, 0.2, 0.15, 0.4, 0.05, 0.3]
+    for similarity, more in (("cosine", [0.0] * 6), ("qnorm", better)):
+        scores = {"attack": [0.4, 0.6], "questions": [0.2 + value for value in more]}
+        folder.add_trial(trained(similarity), lambda data_set, _, scores=scores: scores[data_set])
+    found = {
+        test: build(folder, "rag_gains", paired_test=test).rows["f1_p"][0] for test in ("t", "permutation", "wilcoxon")
+    }
+    assert found["t"] == pytest.approx(stats.ttest_1samp(better, 0).pvalue)
+    assert found["wilcoxon"] == pytest.approx(stats.wilcoxon(better).pvalue)
+    assert found["permutation"] == pytest.approx(2 / 2**6)  # all signs one way, and all the other
+
+
+@pytest.fixture
+def holed(folder):
+    """A sweep that lacks of everything one thing: a trial, evaluations, scored pairs, answers, norms, a probe."""
+    questions = evaluation("questions", reader="tiny-reader", num_passages=2)
+    folder.evaluations += (evaluation("stsb", "sts", main_measure=SPEARMAN), questions)
+    for similarity in ("cosine", "qnorm", "learnable"):
+        folder.add_trial(trained(similarity), noisy_queries((0.5, 0.3)))
+    folder.plan_trial(trained("dnorm"), status=failed("out of memory"))
+    folder.add_trial(untrained(), untrained_noisy((0.4, 0.2)))
+    folder.fail_probe(probe(), "killed")
+    collected = collect(folder.store, folder.record())
+    for trial in collected.trials.filter(pl.col("kind") == "train").iter_rows(named=True):
+        if trial["similarity"] == "qnorm":
+            for asked in (*asked_evaluations(folder.store, trial), *asked_answers(folder.store, trial)):
+                folder.store.delete(asked.key)
+    return collect(folder.store, folder.record())
+
+
+@pytest.mark.parametrize("name", [name for name in TABLES if name not in ("missing", "cost", "fisher_published")])
+def test_every_table_with_holes_is_refused_in_every_format_and_has_dashes_with_a_footnote(holed, name):
+    table = TABLES[name].build(holed, TableOptions())
+    assert table.holes
+    for output_format in FORMATS:
+        with pytest.raises(TableHasHolesError) as error:
+            export(table, output_format)
+        assert all(hole in str(error.value) for hole in table.holes)
+        [text, *_] = export(table, output_format, allow_missing=True).values()
+        if output_format != "csv":
+            assert "INCOMPLETE" in text
+    if name != "ranks":  # here no group has two data sets, so there is nothing to rank over
+        [markdown] = export(table, "md", allow_missing=True).values()
+        assert "–" in "".join(line for line in markdown.splitlines() if line.startswith("|"))
+
+
+def test_a_refusal_names_the_file_of_every_hole(holed):
+    files = missing_files(holed)
+    assert set(files) == {str(item) for item in holed.missing}
+    for item in holed.missing:
+        file = files[str(item)]
+        assert not holed.store.exists(file)
+        assert file.endswith({"trial": "trial.parquet", "probe": "probes.parquet"}.get(item.kind, ".parquet"))
+    kinds = {item.kind for item in holed.missing}
+    assert kinds == {"trial", "probe", "evaluation", "sts", "qa"}
+    with pytest.raises(TableHasHolesError) as error:
+        export(TABLES["gains"].build(holed, TableOptions()), "md")
+    told = error.value.told(files).splitlines()
+    assert any("dnorm/s0: whole trial: failed: out of memory (trials/" in line for line in told)
+    assert any("qnorm/s0: attack/test scored with qnorm:" in line and "(evaluations/" in line for line in told)
