@@ -14,7 +14,6 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from orchestrator.data_inputs import DataInput, data_inputs
 from orchestrator.descriptions import run_description
@@ -24,7 +23,7 @@ from results.asked import AskedRows, asked_answers, asked_encodings, asked_evalu
 from results.best import BestTrial, best_trials, cell_name
 from results.layout import PlannedEvaluation, Status, SweepRecord
 from results.manifests import checkpoint_manifest
-from results.rows import provenance_of, read_rows
+from results.rows import provenance_of, read_rows, table_of
 from results.schemas import HISTORY, check_table
 from results.spearman import spearman
 from results.store import Store
@@ -325,7 +324,7 @@ def _correlation(data: bytes, measure: str) -> float | None:
 
 
 def _table(name: str, data: bytes) -> Any:
-    return check_table(name, pq.read_table(pa.BufferReader(data)))
+    return check_table(name, table_of(data))
 
 
 def _headline(

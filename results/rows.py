@@ -53,14 +53,24 @@ def read_rows(store: Readable, key: str, name: str) -> pa.Table:
     """
     if isinstance(store, HoldsRows):
         return store.rows(key, name)
-    data = pa.BufferReader(store.read(key))
     try:
-        # Not `pq.read_table`: it imports pyarrow.dataset and pandas, half a second before the first row.
-        table = pq.ParquetFile(data).read()
+        table = table_of(store.read(key))
     except (pa.ArrowException, OSError) as error:
         fault = f"{key} is damaged: {' '.join(str(error).split())}"
         raise SchemaError(f"{fault} (densesweep doctor --repair removes it; the next run makes it again)") from error
     return check_table(name, table)
+
+
+def table_of(data: bytes) -> pa.Table:
+    """The table in the bytes of a Parquet file.
+
+    One thread reads it. Arrow's others let go of Python's bytes when they please: where that is while Python ends, the
+    process is aborted. Not by `pq.read_table`, which imports pyarrow.dataset and pandas: half a second.
+
+    Raises:
+        pa.ArrowException, OSError: it is no Parquet file, or a damaged one.
+    """
+    return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
 
 
 def provenance_of(table: pa.Table) -> str | None:

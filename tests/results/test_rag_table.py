@@ -75,7 +75,7 @@ def test_answers_of_another_reader_or_prompt_are_not_read(folder):
 
 def test_a_data_set_that_is_there_for_its_questions_alone_is_in_no_gain_table(small, folder):
     assert set(TABLES["gains"].build(small, TableOptions()).rows["group"]) == {"in_domain", "out_of_domain"}
-    assert applicable(folder.record()) == ("rag", "rag_gains", "missing")
+    assert applicable(folder.record()) == ("rag", "rag_gains", "cost", "missing")
     with_group = SweepFolder(store=folder.store, evaluations=(evaluation("attack", "in_domain"),))
     with_group.add_trial(trained("cosine"), two_queries((0.5, 0.5)))
     assert "rag" not in applicable(with_group.record())

@@ -1,6 +1,8 @@
 """The row contract on disk."""
 
 import io
+import subprocess
+import sys
 
 import pyarrow.parquet as pq
 import pytest
@@ -35,6 +37,21 @@ def test_rows_come_back_as_written(store):
 def test_columns_are_taken_too(store):
     write_rows(store, "norms.parquet", "norms", {name: [value] for name, value in ROW.items()})
     assert read_rows(store, "norms.parquet", "norms").to_pylist() == [ROW]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
+def test_no_thread_is_left_with_bytes_of_python(store):
+    """One that lets go of them while Python ends aborts the process."""
+    write_rows(store, "norms.parquet", "norms", [ROW])
+    code = (
+        "import os, sys\nfrom results.rows import read_rows\nfrom results.store import open_store\n"
+        "before = set(os.listdir('/proc/self/task'))\n"
+        "read_rows(open_store(sys.argv[1]), 'norms.parquet', 'norms')\n"
+        "names = [open(f'/proc/self/task/{t}/comm').read() for t in set(os.listdir('/proc/self/task')) - before]\n"
+        "print([name for name in names if 'jemalloc' not in name])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, store.uri], check=True, capture_output=True, text=True)
+    assert done.stdout == "[]\n"
 
 
 def test_rows_say_what_made_them(store):

@@ -115,7 +115,7 @@ def test_two_training_data_sets_are_not_pooled_unless_asked_for(folder):
 def test_pairs_never_enter_the_gain_table_and_tables_know_what_they_have(small, folder):
     assert set(TABLES["gains"].build(small, TableOptions()).rows["group"]) == {"in_domain", "out_of_domain"}
     assert applicable(small.record) == tuple(name for name in TABLES if name != "ranks")
-    assert applicable(folder.record()) == ("sts", "missing")
+    assert applicable(folder.record()) == ("sts", "cost", "missing")
     retrieval = SweepFolder(store=folder.store, evaluations=(evaluation("attack", "in_domain"),))
     retrieval.add_trial(trained("cosine"), two_queries((0.5, 0.5)))
     assert set(applicable(retrieval.record())) == {
