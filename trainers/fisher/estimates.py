@@ -22,7 +22,7 @@ from trainers.fisher.information import (
     query_fisher,
 )
 from trainers.fisher.jackknife import Estimate, delete_group
-from trainers.fisher.spectrum import RIDGE, Spectrum, log10_kappa, spectrum
+from trainers.fisher.spectrum import RIDGE, Spectrum, eigenvalues, log10_kappa_of, spectrum
 from trainers.training.diagnostics import softmax_numbers, softmax_statistics
 
 BLOCKS = ("embedding", "embedding_query", "embedding_document")
@@ -138,28 +138,33 @@ def num_parameters(block: str, rank: int | None) -> int:
     return num_coordinates(rank) if block.removeprefix(EMPIRICAL) == HEAD else rank
 
 
-def compare(first: Measured, second: Measured, block: str, rank: int | None, *, ridge: float = RIDGE) -> Compared:
+def compare(first: Measured, second: Measured, block: str, rank: int | None) -> Compared:
     """Condition numbers of both similarities, by a jackknife that leaves out the same pools in both."""
+    return compare_at_ridges(first, second, block, rank, (RIDGE,))[RIDGE]
+
+
+def compare_at_ridges(
+    first: Measured, second: Measured, block: str, rank: int | None, ridges: Sequence[float]
+) -> dict[float, Compared]:
+    """`compare` under each ridge, all from the same eigenvalues. `ridge_effect` is always that of RIDGE."""
     size = num_parameters(block, rank)
-    spectra = (_spectrum(first, block, size, ridge), _spectrum(second, block, size, ridge))
-    kappas = torch.stack([_whole_and_without(m.fisher_PRR[block], size, ridge) for m in (first, second)])
-    num_pools = len(first.fisher_PRR[block])
-    enough = num_pools >= MIN_POOLS and is_covered(block, rank)
+    spectra = (_spectrum(first, block, size), _spectrum(second, block, size))
+    values = torch.stack([_whole_and_without(m.fisher_PRR[block], size) for m in (first, second)])
+    enough = len(first.fisher_PRR[block]) >= MIN_POOLS and is_covered(block, rank)
     trusted = enough and all(map(_is_measured, (first, second), spectra))
 
-    def estimate(values: Tensor) -> Estimate | None:
-        whole, *without = values.tolist()
+    def estimate(kappas: Tensor) -> Estimate | None:
+        whole, *without = kappas.tolist()
         if not math.isfinite(whole):
             return None
         found = delete_group(whole, without)
         return found if trusted else Estimate(value=found.value)
 
-    return Compared(
-        spectra=spectra,
-        first=estimate(kappas[0]),
-        second=estimate(kappas[1]),
-        difference=estimate(kappas[0] - kappas[1]),
-    )
+    return {
+        ridge: Compared(spectra=spectra, first=estimate(one), second=estimate(other), difference=estimate(one - other))
+        for ridge in ridges
+        for one, other in [log10_kappa_of(values, ridge)]
+    }
 
 
 def is_covered(block: str, rank: int | None) -> bool:
@@ -181,14 +186,14 @@ def growing(num_pools: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys(max(1, num_pools // part) for part in (8, 4, 2, 1)))
 
 
-def _spectrum(measured: Measured, block: str, size: int, ridge: float) -> Spectrum:
-    return spectrum(measured.fisher_PRR[block].mean(dim=0), size, ridge)
+def _spectrum(measured: Measured, block: str, size: int) -> Spectrum:
+    return spectrum(measured.fisher_PRR[block].mean(dim=0), size)
 
 
-def _whole_and_without(fisher_PRR: Tensor, size: int, ridge: float) -> Tensor:
-    """log10 kappa of all pools together, then of all but each one [1 + P]. Pools are of one size."""
+def _whole_and_without(fisher_PRR: Tensor, size: int) -> Tensor:
+    """Eigenvalues of all pools together, then of all but each one [1 + P, size]. Pools are of one size."""
     total_RR = fisher_PRR.sum(dim=0)
-    return log10_kappa(torch.cat([total_RR.unsqueeze(0), total_RR - fisher_PRR]), size, ridge)
+    return eigenvalues(torch.cat([total_RR.unsqueeze(0), total_RR - fisher_PRR]), size)
 
 
 def _is_measured(measured: Measured, found: Spectrum) -> bool:

@@ -20,21 +20,21 @@ S coordinates of a symmetric R x R matrix.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from trainers.fisher.information import Point, Pool, log_probabilities, norms, observed_labels, weighted_sum
 from trainers.fisher.jackknife import Estimate
-from trainers.fisher.lanczos import LanczosSpectrum, lanczos_spectrum, quadrature, signs
+from trainers.fisher.lanczos import LanczosSpectrum, Quadrature, lanczos_spectrum, quadrature, signs
 from trainers.fisher.spectrum import effective_rank
 
 # 4,096 gradients: a Gram matrix of 128 MiB. 512 queries x 64 candidates would be 8 GiB.
 GRAM_GRADIENTS = 4096
 MAX_RANK = 32  # 528 coordinates; 64 would be 2,080, of which a probe's queries determine too few
-# Products of 147,456 parameters (H = 384) in float64 with 8 start vectors, and 48 Lanczos vectors of each: 450 MiB.
-NUM_VECTORS, NUM_STEPS = 8, 48
+# 32 vectors of each start vector, of 73,920 coordinates (H = 384) in float64: 145 MiB, four times as much for H = 768.
+NUM_VECTORS, NUM_STEPS = 8, 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,25 +79,29 @@ def head_pool(pool: Pool, point: Point, *, observed: bool = False) -> HeadPool:
 
 def head_spectrum(pools: Sequence[HeadPool], *, seed: int = 0) -> HeadSpectrum:
     """The spectrum of block `head`. Start vectors are drawn by the seed."""
-    size = pools[0].query_QH.shape[1]
-
-    def product(direction_KN: Tensor) -> Tensor:
-        return head_product(pools, direction_KN.view(-1, size, size)).flatten(1)
-
-    found = quadrature(product, signs(NUM_VECTORS, size * size, seed), NUM_STEPS)
-    seen = lanczos_spectrum(found, trace=head_trace(pools))
+    seen = lanczos_spectrum(_quadrature(pools, seed), trace=head_trace(pools))
     if sum(pool.p_QD.numel() for pool in pools) > GRAM_GRADIENTS:
         return HeadSpectrum(seen=seen, eigenvalues=None)
-    values = torch.linalg.eigvalsh(head_gram(pools)).flip(0).clamp(min=0)[: size * (size + 1) // 2]
+    num_symmetric = num_coordinates(pools[0].query_QH.shape[1])
+    values = torch.linalg.eigvalsh(head_gram(pools)).flip(0).clamp(min=0)[:num_symmetric]
     rank = effective_rank(values)
-    known = LanczosSpectrum(
-        lambda_max=values[0].item(),
-        trace=seen.trace,
-        effective_rank=None if rank is None else Estimate(value=rank),
-        log10_value_X=seen.log10_value_X,
-        density_X=seen.density_X,
-    )
+    known = replace(seen, lambda_max=values[0].item(), effective_rank=None if rank is None else Estimate(value=rank))
     return HeadSpectrum(seen=known, eigenvalues=values)
+
+
+def _quadrature(pools: Sequence[HeadPool], seed: int) -> Quadrature:
+    """Over symmetric maps alone, which is where F is not zero: half the numbers, and start vectors in no null space."""
+    size = pools[0].query_QH.shape[1]
+    first_S, second_S, norm_S = _coordinates(size)
+
+    def product(coordinates_KS: Tensor) -> Tensor:
+        direction_KHH = coordinates_KS.new_zeros(len(coordinates_KS), size, size)
+        direction_KHH[:, first_S, second_S] = direction_KHH[:, second_S, first_S] = coordinates_KS / norm_S
+        return head_product(pools, direction_KHH)[:, first_S, second_S] * norm_S
+
+    found = quadrature(product, signs(NUM_VECTORS, len(norm_S), seed), NUM_STEPS)
+    share = len(norm_S) / size**2  # the rest of W's parameters has an eigenvalue of 0
+    return Quadrature(value_KM=found.value_KM, weight_KM=found.weight_KM * share, num_parameters=size**2)
 
 
 def head_product(pools: Sequence[HeadPool], direction_KHH: Tensor) -> Tensor:
@@ -158,9 +162,11 @@ def num_coordinates(rank: int) -> int:
 
 
 def _coordinates(rank: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Both columns of each coordinate, the earlier one first, and what makes coordinates orthonormal."""
-    pairs = torch.tensor([(first, second) for second in range(rank) for first in range(second + 1)])
-    first_S, second_S = pairs.unbind(1)
+    """Both columns of each coordinate, the earlier one first, and what makes coordinates orthonormal.
+
+    A coordinate c of two different columns stands for c / sqrt(2) on both sides of the diagonal.
+    """
+    second_S, first_S = torch.tril_indices(rank, rank)
     return first_S, second_S, torch.where(first_S == second_S, 1.0, 2.0).double().sqrt()
 
 

@@ -87,29 +87,31 @@ def lanczos_spectrum(found: Quadrature, *, trace: float | None = None) -> Lanczo
 
 def _tridiagonal(product: Product, start_KN: Tensor, num_steps: int) -> tuple[Tensor, Tensor]:
     """Diagonals and what stands beside them, float64 [K, M] each; zeros once a Krylov space is exhausted."""
-    vector_KN = start_KN / torch.linalg.vector_norm(start_KN, dim=1, keepdim=True)
-    kept = [vector_KN]
     keeps_all = num_steps * start_KN.numel() * start_KN.element_size() <= KEPT_BYTES
-    alphas, betas = [], []
+    kept_KVN = start_KN.new_empty(len(start_KN), num_steps if keeps_all else 2, start_KN.shape[1])
+    vector_KN = start_KN / torch.linalg.vector_norm(start_KN, dim=1, keepdim=True)
+    alphas, betas = start_KN.new_zeros(2, len(start_KN), num_steps)
     for step in range(num_steps):
         image_KN = product(vector_KN)
-        alpha_K = (image_KN * vector_KN).sum(dim=1)
-        alphas.append(alpha_K)
-        for _ in range(2 if keeps_all else 1):  # twice is enough (Parlett 1980)
-            for earlier_KN in kept:
-                image_KN = image_KN - (image_KN * earlier_KN).sum(dim=1, keepdim=True) * earlier_KN
+        alphas[:, step] = (image_KN * vector_KN).sum(dim=1)
+        kept_KVN[:, step if keeps_all else step % 2] = vector_KN
+        image_KN = _orthogonal(image_KN, kept_KVN[:, : step + 1])
         beta_K = torch.linalg.vector_norm(image_KN, dim=1)
-        scale_K = torch.stack([alpha.abs() for alpha in alphas]).amax(dim=0)
-        beta_K = torch.where(beta_K > 10 * torch.finfo(beta_K.dtype).eps * scale_K, beta_K, 0.0)
-        betas.append(beta_K)
-        divisor_K1 = torch.where(beta_K > 0, beta_K, 1.0).unsqueeze(1)
-        vector_KN = torch.where(beta_K.unsqueeze(1) > 0, image_KN / divisor_K1, 0.0)
-        kept = [*kept, vector_KN] if keeps_all else [kept[-1], vector_KN]
-        if not beta_K.any():
-            zeros = [torch.zeros_like(beta_K)] * (num_steps - step - 1)
-            alphas, betas = [*alphas, *zeros], [*betas, *zeros]
+        least_K = 10 * torch.finfo(beta_K.dtype).eps * alphas.abs().amax(dim=1)
+        betas[:, step] = torch.where(beta_K > least_K, beta_K, 0.0)
+        beta_K1 = betas[:, step : step + 1]
+        if not beta_K1.any():
             break
-    return torch.stack(alphas, dim=1).double(), torch.stack(betas, dim=1).double()
+        vector_KN = torch.where(beta_K1 > 0, image_KN / torch.where(beta_K1 > 0, beta_K1, 1.0), 0.0)
+    return alphas.double(), betas.double()
+
+
+def _orthogonal(image_KN: Tensor, kept_KVN: Tensor) -> Tensor:
+    """What stands orthogonal on all that is kept: by classical Gram-Schmidt, for which twice is enough (Parlett)."""
+    for _ in range(2):
+        along_K1V = image_KN.unsqueeze(1) @ kept_KVN.transpose(1, 2)
+        image_KN = image_KN - (along_K1V @ kept_KVN).squeeze(1)
+    return image_KN
 
 
 def _effective_rank(found: Quadrature, traces_K: Tensor, trace: float | None) -> Estimate:

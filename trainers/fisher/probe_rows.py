@@ -15,6 +15,7 @@ from trainers.fisher.estimates import (
     Compared,
     Measured,
     compare,
+    compare_at_ridges,
     growing,
     is_narrow,
     ranks_of,
@@ -65,8 +66,9 @@ def probe_rows(
     """
     (first, one), (second, other) = measured.items()
     where = [(block, rank) for block in one.fisher_PRR for rank in ranks_of(block, subspace.ranks)]
-    compared = {place: compare(one, other, *place) for place in where}
     candidates = plan.pool_PC.shape[1]
+    curves = {place: _convergence(one, other, *place, candidates) for place in where}
+    compared = {place: curve[max(curve)] for place, curve in curves.items()}
     used = {
         "num_pools": num_pools,
         "num_queries": num_pools * candidates,
@@ -74,7 +76,6 @@ def probe_rows(
         "num_held_out": len(plan.held_out_S),
         "candidates_per_query": candidates,
     }
-    curves = {place: _convergence(one, other, *place, candidates) for place in where}
     rows = chain(
         chain.from_iterable(_kappa_rows(first, second, *place, found) for place, found in compared.items()),
         _softmax_rows(measured, scales),
@@ -215,8 +216,7 @@ def _half_width(found: Compared) -> float | None:
 def _ridge_rows(measured: Mapping[str, Measured], block: str, rank: int | None) -> Iterator[Row]:
     """How log10 kappa moves with the ridge: not at all where data decides it."""
     (first, one), (second, other) = measured.items()
-    for ridge in RIDGES:
-        found = compare(one, other, block, rank, ridge=ridge)
+    for ridge, found in compare_at_ridges(one, other, block, rank, RIDGES).items():
         yield from _kappa_rows(first, second, block, rank, found, statistic="log10_kappa_of_ridge", at=ridge)
 
 

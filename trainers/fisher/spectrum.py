@@ -32,15 +32,15 @@ def log10_kappa(fisher_NRR: Tensor, rank: int, ridge: float = RIDGE) -> Tensor:
 
     It depends on neither the unit of F nor the order of candidates; NaN where F is zero.
     """
-    return _log10_kappa(_eigenvalues(fisher_NRR, rank), ridge)
+    return log10_kappa_of(eigenvalues(fisher_NRR, rank), ridge)
 
 
 def spectrum(fisher_RR: Tensor, rank: int, ridge: float = RIDGE) -> Spectrum:
     """The spectrum of one Fisher information in the subspace of dimension `rank`."""
-    values_r = _eigenvalues(fisher_RR, rank)
+    values_r = eigenvalues(fisher_RR, rank)
     trace = values_r.sum().item()
     is_zero = trace == 0
-    here, with_a_tenth = _log10_kappa(values_r, ridge).item(), _log10_kappa(values_r, ridge / 10).item()
+    here, with_a_tenth = log10_kappa_of(values_r, ridge).item(), log10_kappa_of(values_r, ridge / 10).item()
     return Spectrum(
         log10_kappa=None if is_zero else here,
         lambda_max=values_r[-1].item(),
@@ -64,12 +64,14 @@ def effective_rank(values_r: Tensor) -> float | None:
     return (-(shares * shares.log()).sum()).exp().item()
 
 
-def _eigenvalues(fisher_NRR: Tensor, rank: int) -> Tensor:
+def eigenvalues(fisher_NRR: Tensor, rank: int) -> Tensor:
+    """Rising, of the leading block of `rank` rows [N, r]; none is negative."""
     # Sums of squares have no negative eigenvalue; rounding leaves some just below 0.
     values: Tensor = torch.linalg.eigvalsh(fisher_NRR[..., :rank, :rank])
     return values.clamp(min=0)
 
 
-def _log10_kappa(values_Nr: Tensor, ridge: float) -> Tensor:
+def log10_kappa_of(values_Nr: Tensor, ridge: float) -> Tensor:
+    """`log10_kappa` from eigenvalues [N]."""
     added_N = ridge * values_Nr.mean(dim=-1)
     return ((values_Nr[..., -1] + added_N) / (values_Nr[..., 0] + added_N)).log10()
