@@ -162,10 +162,10 @@ def run_head(job: None, gate: Gate) -> None:
     """The contestant: block `head` as a probe computes it, in the shared subspace and in all of its dimensions."""
     import torch
 
-    from trainers.fisher.estimates import measure
+    from trainers.fisher.estimates import HEAD, compare, measure, ranks_of
     from trainers.fisher.head import head_pool, head_spectrum
     from trainers.fisher.information import Point, Pool
-    from trainers.fisher.subspace import shared_subspace
+    from trainers.fisher.subspace import RANKS, shared_subspace
     from trainers.threads import set_threads
 
     set_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
@@ -186,11 +186,13 @@ def run_head(job: None, gate: Gate) -> None:
     ]
     gate.unit_done()
     while True:
-        basis_HR = shared_subspace(vectors.flatten(0, 2)).basis_HR
+        basis_HR, measured = shared_subspace(vectors.flatten(0, 2)).basis_HR, []
         for gamma_q, gamma_d in ((1.0, 0.0), (0.0, 1.0)):
             point = Point(gamma_q=gamma_q, gamma_d=gamma_d, scale=3.0)
-            measure(pools, point, basis_HR, head_pools=len(pools))
+            measured.append(measure(pools, point, basis_HR, head_pools=len(pools)))
             head_spectrum([head_pool(pool, point) for pool in pools])
+        for rank in ranks_of(HEAD, RANKS):
+            compare(*measured, HEAD, rank)
         gate.unit_done()
 
 

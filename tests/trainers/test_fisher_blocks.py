@@ -5,7 +5,7 @@ import torch
 from brute_fisher import fisher_of, logits
 
 from search_spaces.catalogue.similarities import SIMILARITIES
-from trainers.fisher.estimates import EMPIRICAL, compare, measure, num_parameters
+from trainers.fisher.estimates import EMPIRICAL, compare, compare_at_ridges, measure, num_parameters
 from trainers.fisher.gamma import LogMeans, gamma_fisher, log_means
 from trainers.fisher.head import (
     GRAM_GRADIENTS,
@@ -236,3 +236,18 @@ def test_blocks_without_covered_intervals_have_none(pool, monkeypatch):
 def test_sizes_of_blocks():
     assert [num_parameters(block, 8) for block in ("embedding", "head", "empirical_head")] == [8, 36, 36]
     assert num_parameters("gamma", None) == 2
+
+
+def test_kappa_of_new_blocks_does_not_move_with_the_ridge():
+    """Four decades of ridge would move log10 kappa by 4 if the ridge decided it; all of the head's space shows that."""
+    pools = [made_pool(seed, size=12) for seed in range(8)]
+    basis = torch.linalg.qr(normal(H, 3, seed=4)).Q
+    means = LogMeans(query=0.8, document=0.8)
+    one, other = (measure(pools, POINTS[name], basis, means=means, head_pools=8) for name in ("qnorm", "dnorm"))
+    for block, rank in (("gamma", None), ("head", 3)):
+        found = compare_at_ridges(one, other, block, rank, (1e-10, 1e-6))
+        for side in ("first", "second", "difference"):
+            values = [getattr(at, side).value for at in found.values()]
+            assert abs(values[0] - values[1]) < 0.01, (block, side)
+    explicit = explicit_head(pools, POINTS["qnorm"], observed=False)
+    assert log10_kappa(explicit, H * H, 1e-10) - log10_kappa(explicit, H * H, 1e-6) > 3.5

@@ -12,7 +12,7 @@ from results.predictions import predictions
 from results.rows import provenance_of, read_rows
 from results.store import LostLockError, open_store
 from search_spaces.identity import probe_id
-from search_spaces.specs import ProbeSpec, ScaleSpec, from_json
+from search_spaces.specs import ProbeSpec, ScaleSpec, from_json, to_json
 from tests.trainers.text_pairs import pairs_of_texts
 from trainers.data_sets import load
 from trainers.encoders.encode import encode
@@ -427,3 +427,29 @@ def test_a_time_budget_ends_reading_and_the_rows_say_how_much_was_read(data, tin
     assert value(short, "embedding", "trace", "qnorm", 8) == pytest.approx(
         value(part, "embedding", "trace", "qnorm", 8), rel=1e-4
     )
+
+
+def test_reading_ends_where_intervals_are_narrow(data, tiny_bert, make_spec, monkeypatch):
+    monkeypatch.setattr("trainers.fisher.estimates.MIN_POOLS", 2)
+    spec = make_probe(data, make_spec(tiny_bert), time_budget_s=1e6)
+
+    def num_read(goal):
+        monkeypatch.setattr("trainers.fisher.estimates.INTERVAL_GOAL", goal)
+        return value(pl.DataFrame(probe(spec), infer_schema_length=None), "pools", "num_queries")
+
+    # One pool has no interval, nor have two, whose F is singular at r = 16; nine is all there is.
+    assert (num_read(1e3), num_read(0.0)) == (12, 27)
+
+
+def test_whether_a_time_budget_is_set_is_part_of_the_identity(spec):
+    changes = [
+        {"time_budget_s": 60.0},
+        {"empirical": True},
+        {"blocks": ("embedding",)},
+        {"head_queries": 64},
+        {"weights_queries": 32},
+        {"weights_layers": 1},
+    ]
+    ids = {probe_id(spec), *(probe_id(replace(spec, **change)) for change in changes)}
+    assert len(ids) == 1 + len(changes)
+    assert all(from_json(ProbeSpec, to_json(replace(spec, **change))) == replace(spec, **change) for change in changes)

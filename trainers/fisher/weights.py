@@ -8,6 +8,7 @@ layers. A product F v goes through the embeddings, between which and the logits 
 3. cotangents back to the weights (`torch.autograd.grad`), over the graphs of step 1's texts.
 
 Several vectors share the forward pass of 1 and its graph in 3. The graphs of one chunk of texts are held at a time.
+Layers below those whose weights are parameters run once for each chunk; what they gave is kept.
 
 There is no kappa of this block: F has far fewer non-zero eigenvalues than weights, so that its smallest one says
 nothing, and the shared subspace, which lies in the space of embeddings, has no counterpart in that of weights.
@@ -16,6 +17,7 @@ Shapes: K vectors, N weights, B texts of a chunk, T tokens, Q queries, D documen
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +26,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, jvp
 
 from trainers.encoders.encode import batches_by_length
-from trainers.encoders.encoder import Encoder, Side
+from trainers.encoders.encoder import Encoder, Side, Tower
 from trainers.fisher.head import covariance_product
 from trainers.fisher.information import Point, Pool, log_probabilities, norms, observed_labels
 from trainers.fisher.lanczos import LanczosSpectrum, Quadrature, lanczos_spectrum, quadrature, signs
@@ -83,7 +85,12 @@ class WeightsFisher:
         self._encoder, self._pools, self._point, self._observed = encoder, pools, point, observed
         self._chunk_tokens = chunk_tokens
         self.weights = weights_of(encoder, layers)
+        # Detached, they keep no graph below the layers whose weights are parameters.
+        named = encoder.named_parameters()
+        self._fixed = {name: weight.detach() for name, weight in named if name not in self.weights}
         self.num_parameters = sum(weight.numel() for weight in self.weights.values())
+        self._below = {tower: _layers_below(encoder, tower, layers) for tower in encoder.towers}
+        self._states: dict[tuple[int, int], Any] = {}  # what the last of those gave, by texts and chunk
         self._num_queries = sum(len(pool.masked_QD) for pool in pools)
 
     def __call__(self, vector_KN: Tensor) -> Tensor:
@@ -104,8 +111,9 @@ class WeightsFisher:
         tangent_KBH = torch.empty(len(vector_KN), len(texts.ids), size, dtype=dtype)
         tangents = self._split(vector_KN)
         frozen = {name: weight.detach() for name, weight in self.weights.items()}
-        for index_B, inputs in self._chunks(texts):
-            found_BH, found_KBH = _jvp(self._encoder, (*inputs, texts.side), frozen, tangents)
+        for number, (index_B, inputs) in enumerate(self._chunks(texts)):
+            with self._known_below(texts, number, inputs):
+                found_BH, found_KBH = _jvp(self._encoder, (*inputs, texts.side), frozen, tangents)
             value_BH[index_B], tangent_KBH[:, index_B] = found_BH.cpu(), found_KBH.cpu()
         return value_BH, tangent_KBH
 
@@ -128,9 +136,9 @@ class WeightsFisher:
 
     def _add_pulled_back(self, total_KN: Tensor, texts: Texts, cotangent_KBH: Tensor) -> None:
         weights = list(self.weights.values())
-        for index_B, inputs in self._chunks(texts):
-            with torch.enable_grad():
-                value_BH = self._encoder(*inputs, texts.side)
+        for number, (index_B, inputs) in enumerate(self._chunks(texts)):
+            with torch.enable_grad(), self._known_below(texts, number, inputs):
+                value_BH = functional_call(self._encoder, self._fixed, (*inputs, texts.side))
             found = torch.autograd.grad(
                 value_BH,
                 weights,
@@ -145,6 +153,25 @@ class WeightsFisher:
                     total_KN[:, start:stop] += gradient.flatten(1)
                 start = stop
 
+    @contextmanager
+    def _known_below(self, texts: Texts, number: int, inputs: tuple[Tensor, Tensor]) -> Iterator[None]:
+        """Within, layers without parameters give what the last of them gave the first time, instead of computing it."""
+        below = self._below[self._encoder.tower_of(texts.side)]
+        if not below:
+            yield
+            return
+        key = (id(texts), number)
+        if key not in self._states:
+            self._states[key] = _output_of(below[-1], self._encoder, (*inputs, texts.side))
+        known = self._states[key]
+        for layer in below:
+            layer.forward = lambda *args, **kwargs: known
+        try:
+            yield
+        finally:
+            for layer in below:
+                del layer.forward  # the class's own again
+
     def _chunks(self, texts: Texts) -> Iterator[tuple[Tensor, tuple[Tensor, Tensor]]]:
         """Indices of some texts, and their token ids and mask on the device."""
         device = next(self._encoder.parameters()).device
@@ -157,6 +184,18 @@ class WeightsFisher:
         return {
             name: part.view(-1, *weight.shape) for (name, weight), part in zip(self.weights.items(), parts, strict=True)
         }
+
+
+@torch.no_grad()
+def _output_of(layer: nn.Module, encoder: Encoder, inputs: tuple[Any, ...]) -> Any:
+    """What a layer gives when the encoder embeds these inputs."""
+    found: list[Any] = []
+    handle = layer.register_forward_hook(lambda module, given, output: found.append(output))
+    try:
+        encoder(*inputs)
+    finally:
+        handle.remove()
+    return found[0]
 
 
 def _jvp(
@@ -201,24 +240,30 @@ def weights_of(encoder: Encoder, layers: int | None) -> dict[str, nn.Parameter]:
     if layers is None:
         return trained
     inside = {
-        f"{tower}.{name}"
-        for tower, backbone in encoder.named_modules()
-        if tower in {f"backbones.{t}" for t in encoder.towers}
-        for name in _last_layers(backbone, layers)
+        f"backbones.{tower}.{name}.{index}.{weight}"
+        for tower in encoder.towers
+        for name, stack in [_stack(encoder.backbones[tower], layers)]
+        for index in range(len(stack) - layers, len(stack))
+        for weight, _ in stack[index].named_parameters()
     }
     return {name: weight for name, weight in trained.items() if name in inside}
 
 
-def _last_layers(backbone: Any, layers: int) -> Iterator[str]:
-    """Names of the weights of the last layers of a backbone."""
+def _layers_below(encoder: Encoder, tower: Tower, layers: int | None) -> list[Any]:
+    """The layers of a tower below its last ones; none where all weights are parameters."""
+    if layers is None:
+        return []
+    _, stack = _stack(encoder.backbones[tower], layers)
+    return list(stack[: len(stack) - layers])
+
+
+def _stack(backbone: Any, layers: int) -> tuple[str, nn.ModuleList]:
+    """The name and the modules of a backbone's layers, of which there are at least so many."""
     number: int = backbone.config.num_hidden_layers
     stacks = [(n, m) for n, m in backbone.named_modules() if isinstance(m, nn.ModuleList) and len(m) == number]
     if not stacks or layers > number:
         raise ValueError(f"the Fisher information of the last {layers} layers was asked for, and there are {number}")
-    name, stack = stacks[0]
-    for index in range(number - layers, number):
-        for weight, _ in stack[index].named_parameters():
-            yield f"{name}.{index}.{weight}"
+    return stacks[0]
 
 
 def weights_spectrum(
