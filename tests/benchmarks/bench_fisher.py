@@ -92,11 +92,17 @@ def run(options: Options) -> Iterator[Probed | Head | Weights | str]:
 
 def probed(num_queries: int = NUM_QUERIES, candidates: int = CANDIDATES) -> ProbeSpec:
     """The probe that is measured."""
+    encoder = replace(minilm(), max_query_length=LENGTH, max_document_length=LENGTH)
     return ProbeSpec(
         task="contrastive",
-        encoder=replace(minilm(), max_query_length=LENGTH, max_document_length=LENGTH),
+        encoder=replace(encoder, weights=replace(encoder.weights, content_hash="of no sweep")),
         seed=None,
-        training_data=DataSpec(entry=DATA_SETS[DATA], split=DATA_SETS[DATA].train_split or "train"),
+        training_data=DataSpec(
+            entry=DATA_SETS[DATA],
+            split=DATA_SETS[DATA].train_split or "train",
+            content_hash="of no sweep",
+            num_pairs=num_queries,
+        ),
         scale=ScaleSpec(mode="fixed", value=20.0),
         num_queries=num_queries,
         candidates_per_query=candidates,
