@@ -89,7 +89,6 @@ class WeightsFisher:
         named = encoder.named_parameters()
         self._fixed = {name: weight.detach() for name, weight in named if name not in self.weights}
         self.num_parameters = sum(weight.numel() for weight in self.weights.values())
-        self._texts = [_by_tower(encoder, pool) for pool in pools]
         self._below = {tower: _layers_below(encoder, tower, layers) for tower in encoder.towers}
         self._states: dict[tuple[int, int], Any] = {}  # what the last of those gave, by texts and chunk
         self._num_queries = sum(len(pool.masked_QD) for pool in pools)
@@ -97,17 +96,15 @@ class WeightsFisher:
     def __call__(self, vector_KN: Tensor) -> Tensor:
         """F times each vector [K, N]."""
         total_KN = torch.zeros_like(vector_KN)
-        for pool, by_tower in zip(self._pools, self._texts, strict=True):
-            derivatives = [self._derivatives(texts, vector_KN) for texts in by_tower]
-            value_BH, tangent_KBH = (torch.cat(parts, dim=-2) for parts in zip(*derivatives, strict=True))
-            cotangent_KBH = self._cotangents(pool, value_BH.double(), tangent_KBH.double())
-            parts = cotangent_KBH.split([len(texts.ids) for texts in by_tower], dim=1)
-            for texts, part_KBH in zip(by_tower, parts, strict=True):
-                self._add_pulled_back(total_KN, texts, part_KBH)
+        for pool in self._pools:
+            sides = [self._derivatives(texts, vector_KN) for texts in (pool.query, pool.document)]
+            cotangents = self._cotangents(pool, sides)
+            for texts, cotangent_KBH in zip((pool.query, pool.document), cotangents, strict=True):
+                self._add_pulled_back(total_KN, texts, cotangent_KBH)
         return total_KN.div_(self._num_queries)
 
     def _derivatives(self, texts: Texts, vector_KN: Tensor) -> tuple[Tensor, Tensor]:
-        """Embeddings [B, H] and their derivatives along each vector [K, B, H]."""
+        """Embeddings [B, H] and their derivatives along each vector [K, B, H], of a side's texts."""
         size = self._encoder.hidden_size
         dtype = next(iter(self.weights.values())).dtype
         value_BH = torch.empty(len(texts.ids), size, dtype=dtype)
@@ -120,22 +117,22 @@ class WeightsFisher:
             value_BH[index_B], tangent_KBH[:, index_B] = found_BH.cpu(), found_KBH.cpu()
         return value_BH, tangent_KBH
 
-    def _cotangents(self, pool: TextPool, value_BH: Tensor, tangent_KBH: Tensor) -> Tensor:
-        """What each embedding gets of J^T M J v [K, B, H], float64: queries first, then documents."""
-        sizes = list(pool.masked_QD.shape)
-        (query_QH, document_DH), (query_KQH, document_KDH) = value_BH.split(sizes), tangent_KBH.split(sizes, dim=1)
+    def _cotangents(self, pool: TextPool, sides: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+        """What each embedding gets of J^T M J v, for queries [K, Q, H] and documents [K, D, H], float64."""
+        (query_QH, query_KQH), (document_DH, document_KDH) = ((v.double(), t.double()) for v, t in sides)
         embedded = Pool(
             query_QH=query_QH, document_DH=document_DH, document_D=pool.document_D, masked_QD=pool.masked_QD
         )
         p_QD = log_probabilities(embedded, self._point).exp()
         label_QD = observed_labels(embedded) if self._observed else p_QD
-        query = _Normalised(query_QH, self._point.gamma_q)
-        document = _Normalised(document_DH, self._point.gamma_d)
-        along_KQD = query.along(query_KQH) @ document.values.T
-        along_KQD = along_KQD + query.values @ document.along(document_KDH).transpose(1, 2)
+        query, document = (
+            _Normalised(x, gamma) for x, gamma in ((query_QH, self._point.gamma_q), (document_DH, self._point.gamma_d))
+        )
+        along_KQD = query.along(query_KQH) @ document.values.T + query.values @ document.along(document_KDH).transpose(
+            1, 2
+        )
         metric_KQD = self._point.scale**2 * covariance_product(along_KQD, p_QD, label_QD)
-        back = (query.back(metric_KQD @ document.values), document.back(metric_KQD.transpose(1, 2) @ query.values))
-        return torch.cat(back, dim=1)
+        return query.back(metric_KQD @ document.values), document.back(metric_KQD.transpose(1, 2) @ query.values)
 
     def _add_pulled_back(self, total_KN: Tensor, texts: Texts, cotangent_KBH: Tensor) -> None:
         weights = list(self.weights.values())
@@ -187,13 +184,6 @@ class WeightsFisher:
         return {
             name: part.view(-1, *weight.shape) for (name, weight), part in zip(self.weights.items(), parts, strict=True)
         }
-
-
-def _by_tower(encoder: Encoder, pool: TextPool) -> list[Texts]:
-    """Queries, then documents; together where one tower embeds both, which makes fewer and better filled chunks."""
-    if encoder.tower_of("query") != encoder.tower_of("document"):
-        return [pool.query, pool.document]
-    return [Texts(side="query", ids=[*pool.query.ids, *pool.document.ids])]
 
 
 @torch.no_grad()
