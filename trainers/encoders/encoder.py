@@ -132,6 +132,13 @@ class Encoder(nn.Module):
         states_BTH = backbone(input_ids=input_ids_BT, attention_mask=attention_mask_BT).last_hidden_state
         return pool(states_BTH, attention_mask_BT, self.spec.pooling)
 
+    def use_eager_attention(self) -> None:
+        """Attention step by step: on a CPU the only kind with forward-mode derivatives (`torch.func.jvp`)."""
+        self.is_packed = False
+        backbone: Any
+        for backbone in self.backbones.values():
+            backbone.set_attn_implementation("eager")
+
     def compile_backbones(self) -> None:
         """Let torch compile the backbones, in place, for texts of any length; names of weights stay."""
         self.is_packed = False  # torch's compiler knows its own attention, and padded shapes
