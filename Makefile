@@ -5,6 +5,10 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 
+# An oracle and opponent of the tests. What it depends on asks for torchvision, which nothing here uses and which fits
+# no CPU build of torch that comes from another index.
+CURVLINOPS := curvlinops-for-pytorch backpack-for-pytorch einconv einops jaxtyping linear_operator opt_einsum unfoldNd wadler_lindig
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-heavy check bench format clean
 
@@ -54,4 +58,5 @@ clean: ## Remove the environment and what tools left
 .venv/test-installed: .venv/installed
 	@echo "Installing what the tests need ..."
 	@$(INSTALL) --editable '.[test]'
+	@$(INSTALL) --no-deps $(CURVLINOPS)
 	@touch $@

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _VERSION_KEY = b"densesweep.schema"
 
 
@@ -220,11 +220,14 @@ PROBES = _schema(
         pa.field("num_pairs", pa.int64()),
         _text("scale_mode"),
         _number("scale_value"),
-        # 'embedding_query', 'embedding_document', 'embedding', 'softmax', 'pools', 'subspace', 'norms'
+        # 'embedding_query', 'embedding_document', 'embedding', 'gamma', 'head', 'weights', each of them also after
+        # 'empirical_'; 'softmax', 'pools', 'subspace', 'norms'
         _text("block"),
         pa.field("similarity", pa.string()),  # 'qnorm', 'dnorm', or 'qnorm-dnorm' for a paired difference
         _text("statistic"),  # 'log10_kappa', 'lambda_max', 'trace', 'effective_rank', ...
         pa.field("rank", pa.int64()),  # dimension of the shared subspace
+        # of what is a curve, the other axis: an eigenvalue's number, log10 of one, a ridge, a number of queries
+        pa.field("at", pa.float64()),
         _number("value"),
         pa.field("low", pa.float64()),  # the interval, where there is one
         pa.field("high", pa.float64()),

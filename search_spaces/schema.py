@@ -13,7 +13,7 @@ from search_spaces.catalogue.families import Family, SourceText, WeightsSourceTe
 from search_spaces.groups import named_questions, written_out
 from search_spaces.hyperparameters import TrainingBlock
 from search_spaces.problems import unknown_name
-from search_spaces.specs import MAX_SEED, PoolSettings, Precision, Tier
+from search_spaces.specs import MAX_SEED, FisherBlock, PoolSettings, Precision, Tier
 from search_spaces.tune_block import TuneBlock
 
 FLAN_T5_LARGE = "hf:google/flan-t5-large@0613663d0d48ea86ba8cb3d7a44f0f65dc596a2a"  # Apache-2.0; the study's reader
@@ -139,11 +139,27 @@ class ValidationBlock(Block):
     patience: int | None = Field(default=None, gt=0)
 
 
+def _with_embedding(blocks: list[FisherBlock]) -> list[FisherBlock]:
+    """Pools are measured in the space of embeddings whatever else is asked, and predictions read that block."""
+    if "embedding" not in blocks:
+        raise ValueError(f"{', '.join(blocks)}: 'embedding' is always among them (write [embedding, ...])")
+    return list(different(blocks))
+
+
 class ProbeBlock(Block):
-    """How many training queries a probe reads, and how many candidates each is held against."""
+    """How many training queries a probe reads, how many candidates each is held against, and what is computed.
+
+    See `ProbeSpec`.
+    """
 
     num_queries: int = Field(default=1024, gt=1)
     candidates_per_query: int = Field(default=64, gt=1)
+    blocks: Annotated[list[FisherBlock], AfterValidator(_with_embedding)] = Field(default=["embedding", "gamma"])
+    empirical: bool = False
+    head_queries: int = Field(default=512, gt=1)
+    weights_queries: int = Field(default=64, gt=1)
+    weights_layers: int | None = Field(default=None, gt=0)
+    time_budget_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
 
 def _as_share(value: Any) -> Any:

@@ -24,6 +24,7 @@ Precision = Literal["fp32", "bf16"]
 Schedule = Literal["cosine", "linear", "constant"]
 LossDirections = Literal["query_to_document", "both"]
 Tier = Literal["full", "pool"]
+FisherBlock = Literal["embedding", "gamma", "head", "weights"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,7 +234,13 @@ class TrialSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeSpec:
-    """What is computed on (family, init regime) before any training: Fisher information and norm statistics."""
+    """What is computed on (family, init regime) before any training: Fisher information and norm statistics.
+
+    Block 'embedding' is always there; 'head' reads whole pools of `head_queries` queries at most, and 'weights' of
+    `weights_queries`, over the weights of the last `weights_layers` layers (None: all). With `empirical` each block has
+    the empirical Fisher information, of the observed labels, beside its own. With a `time_budget_s` pools are read
+    until intervals are narrow or the next ones would take longer, `num_queries` at most.
+    """
 
     task: Task
     encoder: EncoderSpec
@@ -242,6 +249,12 @@ class ProbeSpec:
     scale: ScaleSpec
     num_queries: int
     candidates_per_query: int
+    blocks: tuple[FisherBlock, ...] = ("embedding", "gamma")
+    empirical: bool = False
+    head_queries: int = 512
+    weights_queries: int = 64
+    weights_layers: int | None = None
+    time_budget_s: float | None = None
     execution: Execution = Execution()
 
     @property

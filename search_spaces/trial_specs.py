@@ -84,6 +84,12 @@ def probe_spec(trial: TrialSpec, sweep: SweepFile) -> ProbeSpec:
         scale=trial.scale,
         num_queries=sweep.probe.num_queries,
         candidates_per_query=sweep.probe.candidates_per_query,
+        blocks=tuple(sweep.probe.blocks),
+        empirical=sweep.probe.empirical,
+        head_queries=sweep.probe.head_queries,
+        weights_queries=sweep.probe.weights_queries,
+        weights_layers=sweep.probe.weights_layers,
+        time_budget_s=sweep.probe.time_budget_s,
         execution=trial.execution,
     )
 

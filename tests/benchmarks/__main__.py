@@ -14,11 +14,13 @@ from tests.benchmarks import (
     bench_bootstrap,
     bench_encode,
     bench_evaluation,
+    bench_fisher,
     bench_pool,
     bench_search,
     bench_tables,
     coverage,
     data,
+    fisher_coverage,
     gradcache,
     overhead,
     training,
@@ -39,6 +41,8 @@ BENCHMARKS: Mapping[str, Callable[[Options], Iterator[Any]]] = {
     "overhead": overhead.run,
     "utilisation": utilisation.run,
     "pool": bench_pool.run,
+    "fisher": bench_fisher.run,
+    "fisher_coverage": fisher_coverage.run,
 }
 
 
@@ -71,7 +75,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--rounds", type=int, default=5, help="blocks of each side")
     parser.add_argument("--steps", type=int, default=2, help="optimiser steps of a block")
-    parser.add_argument("--trials", type=int, default=200, help="of the sweep whose overhead is measured")
+    parser.add_argument(
+        "--trials", type=int, default=200, help="of a sweep's overhead, or replicates of fisher_coverage"
+    )
     parser.add_argument("--no-check", dest="check", action="store_false", help="do not compare the losses first")
     parser.add_argument("--json", type=Path, help="a file for the figures")
     return parser

@@ -18,7 +18,7 @@ class Options:
         rounds: how many blocks of each contestant are compared.
         steps: optimiser steps of a block.
         check: whether losses are compared first.
-        trials: of the sweep whose overhead is measured.
+        trials: of the sweep whose overhead is measured; replicates of a simulation on real embeddings.
     """
 
     data: tuple[str, ...]

@@ -175,3 +175,28 @@ def test_a_length_the_model_cannot_do_is_refused_with_what_it_can(tiny_bert, mak
 def test_eos_that_does_not_exist_is_refused(tiny_bert, make_spec):
     with pytest.raises(InputError, match="no end-of-sequence token, and append_eos is true"):
         start_encoder(make_spec(tiny_bert, pooling="last", append_eos=True), None)
+
+
+@pytest.mark.parametrize("name", ["tiny_bert", "tiny_qwen3"])
+def test_with_eager_attention_forward_mode_derivatives_are_finite_differences(name, request, make_spec):
+    """What curvature products need; the default attention has none on a CPU."""
+    encoder = start_encoder(make_spec(request.getfixturevalue(name)), 0).double()
+    ids, mask = encoder.pad(encoder.tokenise(["a short text", "and one that is a little longer"], "query"))
+    with torch.no_grad():
+        before = encoder(ids, mask, "query")
+        encoder.use_eager_attention()
+        torch.testing.assert_close(encoder(ids, mask, "query"), before, rtol=1e-4, atol=1e-5)
+    weights = {n: w.detach() for n, w in encoder.named_parameters()}
+    generator = torch.Generator().manual_seed(0)
+    tangent = {n: torch.randn(w.shape, generator=generator, dtype=w.dtype) for n, w in weights.items()}
+
+    def embed(values):
+        return torch.func.functional_call(encoder, values, (ids, mask, "query"))
+
+    _, found = torch.func.jvp(embed, (weights,), (tangent,))
+    step = 1e-4
+    up, down = ({n: w + sign * step * tangent[n] for n, w in weights.items()} for sign in (1, -1))
+    with torch.no_grad():
+        expected = (embed(up) - embed(down)) / (2 * step)
+    # Embeddings are float32 whatever the weights, which bounds what differences can show.
+    torch.testing.assert_close(found.float(), expected.float(), rtol=0.05, atol=0.05 * expected.abs().max().item())

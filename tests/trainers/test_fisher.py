@@ -137,7 +137,13 @@ def test_many_queries_are_summed_over_blocks():
     p, eye = log_probabilities(many, point).exp(), torch.eye(64, dtype=torch.float64)
     for fisher in (query_fisher, document_fisher):
         alone = sum(
-            fisher(replace(many, query_QH=many.query_QH[i : i + 1]), p[i : i + 1], point, eye) for i in range(size)
+            fisher(
+                replace(many, query_QH=many.query_QH[i : i + 1], masked_QD=many.masked_QD[i : i + 1]),
+                p[i : i + 1],
+                point,
+                eye,
+            )
+            for i in range(size)
         )
         torch.testing.assert_close(fisher(many, p, point, eye), alone, rtol=1e-10, atol=1e-10)
 

@@ -12,12 +12,12 @@ from results.predictions import predictions
 from results.rows import provenance_of, read_rows
 from results.store import LostLockError, open_store
 from search_spaces.identity import probe_id
-from search_spaces.specs import ProbeSpec, ScaleSpec, from_json
+from search_spaces.specs import ProbeSpec, ScaleSpec, from_json, to_json
 from tests.trainers.text_pairs import pairs_of_texts
 from trainers.data_sets import load
 from trainers.encoders.encode import encode
 from trainers.fisher.candidate_pools import plan_pools
-from trainers.fisher.probe import run_probe
+from trainers.fisher.probe import probe, run_probe
 from trainers.init_regimes import start_encoder
 from trainers.provenance import provenance
 from trainers.training.batches import false_negatives
@@ -38,7 +38,7 @@ def spec(data, tiny_bert, make_spec):
     return make_probe(data, make_spec(tiny_bert))
 
 
-def make_probe(data, encoder, *, seed=None, num_queries=40, candidates=3, scale=2.0, mode="fixed"):
+def make_probe(data, encoder, *, seed=None, num_queries=40, candidates=3, scale=2.0, mode="fixed", **changes):
     return ProbeSpec(
         task="contrastive",
         encoder=with_hash(encoder),
@@ -47,6 +47,7 @@ def make_probe(data, encoder, *, seed=None, num_queries=40, candidates=3, scale=
         scale=ScaleSpec(mode=mode, value=scale),
         num_queries=num_queries,
         candidates_per_query=candidates,
+        **changes,
     )
 
 
@@ -58,9 +59,10 @@ def run(spec, folder):
     return status, pl.from_arrow(read_rows(store, key, "probes")) if store.exists(key) else None
 
 
-def value(rows, block, statistic, similarity=None, rank=None):
+def value(rows, block, statistic, similarity=None, rank=None, at=None):
     found = rows.filter(
-        (pl.col("block") == block)
+        pl.col("at").eq_missing(at)
+        & (pl.col("block") == block)
         & (pl.col("statistic") == statistic)
         & pl.col("similarity").eq_missing(similarity)
         & pl.col("rank").eq_missing(rank)
@@ -115,7 +117,7 @@ def test_rows_say_what_was_probed_and_what_made_them(spec, tmp_path):
     assert named == [("contrastive", data.name, data.content_hash, data.num_pairs)]
     table = read_rows(open_store(str(tmp_path)), probe_rows(probe_id(spec)), "probes")
     assert provenance_of(table) == provenance().to_json()
-    about = {"embedding_query", "embedding_document", "embedding", "softmax", "pools", "subspace", "norms"}
+    about = {"embedding_query", "embedding_document", "embedding", "gamma", "softmax", "pools", "subspace", "norms"}
     assert set(rows["block"]) == about
 
 
@@ -142,7 +144,8 @@ def test_rows_hold_the_condition_numbers_of_each_similarity(spec, tmp_path):
 def test_rows_hold_intervals_norms_and_what_was_used(spec, tmp_path):
     _, rows = run(spec, tmp_path)
     difference = rows.filter((pl.col("statistic") == "log10_kappa") & (pl.col("similarity") == "qnorm-dnorm"))
-    assert difference.height == 3 * rows.filter(pl.col("statistic") == "explained_variance").height
+    # three embedding blocks at each rank, and the exponents in no subspace
+    assert difference.height == 3 * rows.filter(pl.col("statistic") == "explained_variance").height + 1
     assert (difference["low"] < difference["value"]).all()
     assert (difference["value"] < difference["high"]).all()
     assert (difference["level"] == 0.9).all()
@@ -291,3 +294,162 @@ def test_too_few_queries_for_one_pool_are_refused():
         ValueError, match=r"candidates_per_query is 15.* has 20 different queries, of which 6 are held out"
     ):
         plan_pools(pairs, num_queries=100, candidates_per_query=15)
+
+
+def test_rows_hold_the_information_on_the_exponents(spec, tmp_path):
+    """Pair by pair in numpy, with norms over their geometric means."""
+    _, rows = run(spec, tmp_path)
+    pools, _ = embedded_pools(spec)
+    sides = [np.unique(np.concatenate([pool[i] for pool in pools]), axis=0) for i in (0, 1)]
+    log_q, log_d = (np.log(np.linalg.norm(side, axis=1)).mean() for side in sides)
+    for similarity, gammas in {"qnorm": (1, 0), "dnorm": (0, 1)}.items():
+        fisher = []
+        for queries, documents, _, masked in pools:
+            for i, q in enumerate(queries):
+                n_q, n_d = np.linalg.norm(q), np.linalg.norm(documents, axis=1)
+                logits = (spec.scale.value * documents @ q / (n_q ** gammas[0] * n_d ** gammas[1]))[~masked[i]]
+                p = np.exp(logits) / np.exp(logits).sum()
+                by_q, by_d = -(np.log(n_q) - log_q) * logits, -(np.log(n_d)[~masked[i]] - log_d) * logits
+                fisher.append(np.cov([by_q, by_d], aweights=p, bias=True))
+        values = np.linalg.eigvalsh(np.mean(fisher, axis=0))
+        assert value(rows, "gamma", "lambda_max", similarity) == pytest.approx(values[1], rel=1e-4)
+        expected = math.log10(values[1] / values[0])
+        assert value(rows, "gamma", "log10_kappa_uncorrected", similarity) == pytest.approx(expected, rel=1e-4)
+        assert value(rows, "gamma", "kappa_uncorrected", similarity) == pytest.approx(10**expected, rel=1e-3)
+
+
+def curve(rows, block, statistic, similarity, rank=None):
+    found = rows.filter(
+        (pl.col("block") == block)
+        & (pl.col("statistic") == statistic)
+        & (pl.col("similarity") == similarity)
+        & pl.col("rank").eq_missing(rank)
+    )
+    return dict(found.select("at", "value").rows())
+
+
+def test_rows_hold_the_whole_spectrum(spec, tmp_path):
+    _, rows = run(spec, tmp_path)
+    for rank in (8, 16):
+        found = curve(rows, "embedding", "eigenvalue", "qnorm", rank)
+        assert list(found) == list(range(1, rank + 1))
+        assert list(found.values()) == sorted(found.values(), reverse=True)
+        assert sum(found.values()) == pytest.approx(value(rows, "embedding", "trace", "qnorm", rank))
+        assert found[rank] == value(rows, "embedding", "lambda_min", "qnorm", rank)
+
+
+def test_rows_say_how_kappa_moves_with_the_ridge_and_with_the_rank(spec, tmp_path):
+    """A kappa like 1 / ridge or like the number of directions that are kept would say nothing of the data."""
+    _, rows = run(spec, tmp_path)
+    for side in ("qnorm", "dnorm", "qnorm-dnorm"):
+        found = curve(rows, "embedding", "log10_kappa_of_ridge", side, 8)
+        assert list(found) == [1e-12, 1e-10, 1e-8, 1e-6, 1e-4]
+        assert abs(found[1e-12] - found[1e-6]) < 0.01
+        assert found[1e-8] == value(rows, "embedding", "log10_kappa", side, 8)
+    assert curve(rows, "gamma", "log10_kappa_of_ridge", "qnorm")
+
+
+def test_the_convergence_curve_ends_at_the_estimate_and_says_how_many_are_enough(spec, tmp_path):
+    _, rows = run(spec, tmp_path)
+    found = curve(rows, "embedding", "log10_kappa_of_queries", "qnorm-dnorm", 8)
+    assert list(found) == [3, 6, 12, 27]  # pools of three: an eighth, a quarter, a half and all of nine
+    assert found[27] == value(rows, "embedding", "log10_kappa", "qnorm-dnorm", 8)
+    ends = rows.filter(
+        (pl.col("block") == "embedding")
+        & (pl.col("statistic") == "log10_kappa")
+        & (pl.col("similarity") == "qnorm-dnorm")
+    )
+    goal = value(rows, "pools", "interval_goal")
+    widest = ((ends["high"] - ends["low"]) / 2).max()
+    assert value(rows, "embedding", "num_queries_needed") == 3 * math.ceil(9 * (widest / goal) ** 2)
+    enough = rows.filter((pl.col("block") == "embedding") & (pl.col("statistic") == "num_queries_enough"))
+    assert enough.is_empty() == (widest > goal)
+
+
+def test_every_block_and_its_empirical_side_has_rows(data, tiny_bert, make_spec, tmp_path):
+    spec = make_probe(
+        data,
+        make_spec(tiny_bert),
+        blocks=("embedding", "gamma", "head", "weights"),
+        empirical=True,
+        head_queries=27,
+        weights_queries=3,
+        weights_layers=1,
+    )
+    status, rows = run(spec, tmp_path)
+    assert status.state == "finished", status.error
+    for block in ("head", "weights", "empirical_head", "empirical_weights"):
+        for side in ("qnorm", "dnorm"):
+            assert value(rows, block, "whole_lambda_max", side) > 0
+            assert value(rows, block, "whole_trace", side) >= value(rows, block, "whole_lambda_max", side) * 0.99
+            assert curve(rows, block, "whole_density", side)
+    assert value(rows, "head", "whole_num_queries", "qnorm") == 27
+    assert value(rows, "weights", "whole_num_queries", "qnorm") == 3
+    # the Gram matrix of 81 gradients gives them all: 81 less one for each query
+    values = list(curve(rows, "head", "whole_eigenvalue", "qnorm").values())
+    assert sum(v > 1e-9 * values[0] for v in values) <= 54
+    assert sum(values) == pytest.approx(value(rows, "head", "whole_trace", "qnorm"))
+    assert value(rows, "head", "log10_kappa", "qnorm", 8) is not None
+    kappas = rows.filter(pl.col("statistic").str.contains("kappa|lambda_min"))
+    assert not kappas["block"].str.contains("weights").any()
+    pairs = [(b, f"empirical_{b}") for b in ("embedding", "embedding_query", "embedding_document", "gamma", "head")]
+    for block, empirical in pairs:
+        rank = None if block == "gamma" else 8
+        assert value(rows, block, "trace", "qnorm", rank) != value(rows, empirical, "trace", "qnorm", rank)
+
+
+class Clock:
+    """Each look at it takes a second."""
+
+    def __init__(self, step_s=1.0):
+        self.now_s, self.step_s = 0.0, step_s
+
+    def __call__(self):
+        self.now_s += self.step_s
+        return self.now_s
+
+
+def test_a_time_budget_ends_reading_and_the_rows_say_how_much_was_read(data, tiny_bert, make_spec):
+    spec = make_probe(data, make_spec(tiny_bert), time_budget_s=4.5)
+    short, long = (pl.DataFrame(probe(spec, clock=Clock(step)), infer_schema_length=None) for step in (1.0, 1e-3))
+    assert value(long, "pools", "num_queries") == 27
+    assert value(short, "pools", "num_queries") < 27
+    assert value(short, "pools", "num_queries_planned") == 27
+    # what was read in parts says what is read at once
+    whole = pl.DataFrame(probe(replace(spec, time_budget_s=None)), infer_schema_length=None)
+    for block, rank in (("embedding", 8), ("gamma", None)):
+        expected = value(whole, block, "log10_kappa", "qnorm-dnorm", rank)
+        assert value(long, block, "log10_kappa", "qnorm-dnorm", rank) == pytest.approx(expected, abs=1e-3)
+    part = pl.DataFrame(
+        probe(replace(spec, time_budget_s=None, num_queries=int(value(short, "pools", "num_queries")))),
+        infer_schema_length=None,
+    )
+    assert value(short, "embedding", "trace", "qnorm", 8) == pytest.approx(
+        value(part, "embedding", "trace", "qnorm", 8), rel=1e-4
+    )
+
+
+def test_reading_ends_where_intervals_are_narrow(data, tiny_bert, make_spec, monkeypatch):
+    monkeypatch.setattr("trainers.fisher.estimates.MIN_POOLS", 2)
+    spec = make_probe(data, make_spec(tiny_bert), time_budget_s=1e6)
+
+    def num_read(goal):
+        monkeypatch.setattr("trainers.fisher.estimates.INTERVAL_GOAL", goal)
+        return value(pl.DataFrame(probe(spec), infer_schema_length=None), "pools", "num_queries")
+
+    # One pool has no interval, nor have two, whose F is singular at r = 16; nine is all there is.
+    assert (num_read(1e3), num_read(0.0)) == (12, 27)
+
+
+def test_whether_a_time_budget_is_set_is_part_of_the_identity(spec):
+    changes = [
+        {"time_budget_s": 60.0},
+        {"empirical": True},
+        {"blocks": ("embedding",)},
+        {"head_queries": 64},
+        {"weights_queries": 32},
+        {"weights_layers": 1},
+    ]
+    ids = {probe_id(spec), *(probe_id(replace(spec, **change)) for change in changes)}
+    assert len(ids) == 1 + len(changes)
+    assert all(from_json(ProbeSpec, to_json(replace(spec, **change))) == replace(spec, **change) for change in changes)

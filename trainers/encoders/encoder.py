@@ -132,6 +132,13 @@ class Encoder(nn.Module):
         states_BTH = backbone(input_ids=input_ids_BT, attention_mask=attention_mask_BT).last_hidden_state
         return pool(states_BTH, attention_mask_BT, self.spec.pooling)
 
+    def use_eager_attention(self) -> None:
+        """Attention step by step: on a CPU the only kind with forward-mode derivatives (`torch.func.jvp`)."""
+        self.is_packed = False
+        backbone: Any
+        for backbone in self.backbones.values():
+            backbone.set_attn_implementation("eager")
+
     def compile_backbones(self) -> None:
         """Let torch compile the backbones, in place, for texts of any length; names of weights stay."""
         self.is_packed = False  # torch's compiler knows its own attention, and padded shapes
@@ -151,13 +158,14 @@ def pad(ids: Sequence[Sequence[int]], pad_token_id: int) -> tuple[Tensor, Tensor
 
 def pool(states_BTH: Tensor, attention_mask_BT: Tensor, pooling: Pooling) -> Tensor:
     """One float32 vector per text [B, H] from right-padded token states, unnormalised."""
-    states_BTH = states_BTH.float()  # bf16 sums over hundreds of tokens lose digits
+    # bf16 sums over hundreds of tokens lose digits; a float64 encoder keeps its own.
+    states_BTH = states_BTH.to(torch.promote_types(states_BTH.dtype, torch.float32))
     if pooling == "cls":
         return states_BTH[:, 0]
     if pooling == "last":
         last_B = attention_mask_BT.sum(dim=1) - 1
         return states_BTH[torch.arange(len(states_BTH), device=states_BTH.device), last_B]
-    mask_BT1 = attention_mask_BT.unsqueeze(-1).float()
+    mask_BT1 = attention_mask_BT.unsqueeze(-1).to(states_BTH.dtype)
     return (states_BTH * mask_BT1).sum(dim=1) / mask_BT1.sum(dim=1)
 
 

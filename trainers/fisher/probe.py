@@ -3,7 +3,8 @@
 Shapes: P pools of C pairs, N texts, H embedding size.
 """
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,13 +20,16 @@ from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.identity import probe_id
 from search_spaces.specs import ProbeSpec, ScaleSpec, to_json
 from trainers.attempts import Attempt
-from trainers.encoders.encode import encode
-from trainers.encoders.encoder import Encoder
-from trainers.fisher.candidate_pools import plan_pools
-from trainers.fisher.estimates import measure
+from trainers.encoders.encode import encode, token_ids
+from trainers.encoders.encoder import Encoder, Side
+from trainers.fisher.candidate_pools import ProbePairs, plan_pools
+from trainers.fisher.estimates import EMPIRICAL, Measured, compare, growing, is_narrow, measure
+from trainers.fisher.gamma import log_means
+from trainers.fisher.head import head_pool, head_spectrum
 from trainers.fisher.information import Point, Pool
-from trainers.fisher.probe_rows import Row, probe_rows
-from trainers.fisher.subspace import shared_subspace
+from trainers.fisher.probe_rows import Row, WholeSpectrum, probe_rows
+from trainers.fisher.subspace import Subspace, shared_subspace
+from trainers.fisher.weights import TextPool, Texts, WeightsFisher, weights_spectrum
 from trainers.init_regimes import start_encoder
 from trainers.provenance import provenance
 from trainers.threads import set_threads
@@ -59,8 +63,13 @@ def run_probe(spec: ProbeSpec, store: Store, *, verify: Callable[[], None]) -> S
     return attempt.finish()
 
 
-def probe(spec: ProbeSpec) -> list[Row]:
-    """Encode the probe's texts and compute its rows; the same spec and threads give the same bits.
+def probe(spec: ProbeSpec, *, clock: Callable[[], float] = time.monotonic) -> list[Row]:
+    """Encode the probe's texts and compute its rows.
+
+    Without a time budget the same spec and threads give the same bits. With one, pools are read an eighth, a quarter, a
+    half of them at a time, until the intervals of block `embedding` are narrow or the next ones would take longer than
+    what is left: the number that was read depends on the machine, and is in the rows. Blocks `head` and `weights` have
+    sizes of their own and are outside of the budget.
 
     Raises:
         InputError: weights or data are not there.
@@ -70,18 +79,131 @@ def probe(spec: ProbeSpec) -> list[Row]:
     pairs = load_pairs(spec.training_data)
     plan = plan_pools(pairs, num_queries=spec.num_queries, candidates_per_query=spec.candidates_per_query)
     encoder = _encoder(spec)
-    embedded, held_out = (_embedded(encoder, pairs, indices) for indices in (plan.pool_PC, plan.held_out_S))
-    pools = [embedded.pool(pairs, pool_C) for pool_C in plan.pool_PC]
+    started = clock()
+    held_out = _embedded(encoder, pairs, plan.held_out_S)
     subspace = shared_subspace(torch.cat([held_out.query_NH, held_out.document_NH]))
-    scales = {name: embedded.scale(spec.scale, name) for name in PROBED}
-    points = {name: _point(name, scale.factor) for name, scale in scales.items()}
+    stages = growing(len(plan.pool_PC)) if spec.time_budget_s is not None else (len(plan.pool_PC),)
+    seen = None
+    for num_pools in stages:
+        before, stage_started = (seen.num_pools if seen else 0), clock()
+        seen = _read(spec, encoder, pairs, plan, subspace, num_pools, seen)
+        if spec.time_budget_s is None or num_pools == stages[-1]:
+            continue
+        next_pools = stages[stages.index(num_pools) + 1] - num_pools
+        next_s = (clock() - stage_started) / (num_pools - before) * next_pools
+        if clock() - started + next_s > spec.time_budget_s or _is_enough(seen, subspace):
+            break
+    assert seen is not None, "there is at least one pool"
     return probe_rows(
         spec,
-        measured={name: measure(pools, point, subspace.basis_HR) for name, point in points.items()},
-        scales=scales,
+        measured=seen.measured,
+        scales=seen.scales,
         subspace=subspace,
-        norms=_norm_statistics("query", embedded.query_NH) | _norm_statistics("document", embedded.document_NH),
+        norms=_norm_statistics("query", seen.embedded.query_NH)
+        | _norm_statistics("document", seen.embedded.document_NH),
         plan=plan,
+        num_pools=seen.num_pools,
+        whole=[*_heads(spec, seen), *_weights(spec, encoder, pairs, plan, seen)],
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """What the first pools of the plan say."""
+
+    num_pools: int
+    embedded: "_Embedded"
+    pools: Sequence[Pool]
+    scales: Mapping[str, ScaleSpec]
+    points: Mapping[str, Point]
+    measured: Mapping[str, Measured]
+
+
+def _read(
+    spec: ProbeSpec,
+    encoder: Encoder,
+    pairs: TrainingPairs,
+    plan: ProbePairs,
+    subspace: Subspace,
+    num_pools: int,
+    before: _Seen | None,
+) -> _Seen:
+    """The first `num_pools` pools, of which those in `before` are encoded already."""
+    pool_PC = plan.pool_PC[:num_pools]
+    embedded = _embedded(encoder, pairs, pool_PC, before.embedded if before else None)
+    pools = [embedded.pool(pairs, pool_C) for pool_C in pool_PC]
+    scales = {name: embedded.scale(spec.scale, name) for name in PROBED}
+    points = {name: _point(name, scale.factor) for name, scale in scales.items()}
+    means = log_means(embedded.query_NH, embedded.document_NH) if "gamma" in spec.blocks else None
+    head_pools = _whole_pools(spec.head_queries, spec) if "head" in spec.blocks else 0
+    measured = {
+        name: measure(pools, point, subspace.basis_HR, means=means, head_pools=head_pools, labels=_labels(spec))
+        for name, point in points.items()
+    }
+    return _Seen(num_pools=num_pools, embedded=embedded, pools=pools, scales=scales, points=points, measured=measured)
+
+
+def _is_enough(seen: _Seen, subspace: Subspace) -> bool:
+    one, other = seen.measured.values()
+    return all(is_narrow(compare(one, other, "embedding", rank)) for rank in subspace.ranks)
+
+
+def _labels(spec: ProbeSpec) -> tuple[str, ...]:
+    return ("", EMPIRICAL) if spec.empirical else ("",)
+
+
+def _whole_pools(num_queries: int, spec: ProbeSpec) -> int:
+    """How many pools so many queries fill, at least one."""
+    return max(1, num_queries // spec.candidates_per_query)
+
+
+def _heads(spec: ProbeSpec, seen: _Seen) -> Iterator[WholeSpectrum]:
+    """Block `head` in all of its H^2 dimensions."""
+    if "head" not in spec.blocks:
+        return
+    pools = seen.pools[: _whole_pools(spec.head_queries, spec)]
+    for label in _labels(spec):
+        for name, point in seen.points.items():
+            found = head_spectrum([head_pool(pool, point, observed=label == EMPIRICAL) for pool in pools])
+            yield WholeSpectrum(
+                block=f"{label}head",
+                similarity=name,
+                seen=found.seen,
+                num_parameters=seen.embedded.query_NH.shape[1] ** 2,
+                num_queries=sum(len(pool.query_QH) for pool in pools),
+                eigenvalues=() if found.eigenvalues is None else found.eigenvalues.tolist(),
+            )
+
+
+def _weights(
+    spec: ProbeSpec, encoder: Encoder, pairs: TrainingPairs, plan: ProbePairs, seen: _Seen
+) -> Iterator[WholeSpectrum]:
+    """Block `weights`. It comes last: the encoder's attention is another one from then on."""
+    if "weights" not in spec.blocks:
+        return
+    num_pools = min(seen.num_pools, _whole_pools(spec.weights_queries, spec))
+    pools = [_text_pool(encoder, pairs, pool_C) for pool_C in plan.pool_PC[:num_pools]]
+    for label in _labels(spec):
+        for name, point in seen.points.items():
+            fisher = WeightsFisher(encoder, pools, point, layers=spec.weights_layers, observed=label == EMPIRICAL)
+            yield WholeSpectrum(
+                block=f"{label}weights",
+                similarity=name,
+                seen=weights_spectrum(fisher),
+                num_parameters=fisher.num_parameters,
+                num_queries=sum(len(pool.masked_QD) for pool in pools),
+            )
+
+
+def _text_pool(encoder: Encoder, pairs: TrainingPairs, pool_C: NDArray[np.int64]) -> TextPool:
+    document_C = pairs.document_index[pool_C]
+    queries = [pairs.query_texts[index] for index in pairs.query_index[pool_C]]
+    documents = [pairs.document_texts[index] for index in document_C]
+    return TextPool(
+        query=Texts(side="query", ids=token_ids(encoder, queries, "query")),
+        document=Texts(side="document", ids=token_ids(encoder, documents, "document")),
+        document_D=torch.from_numpy(document_C),
+        masked_QD=torch.from_numpy(false_negatives(pairs, pool_C)),
     )
 
 
@@ -124,23 +246,46 @@ def _encoder(spec: ProbeSpec) -> Encoder:
     return encoder
 
 
-def _embedded(encoder: Encoder, pairs: TrainingPairs, indices: NDArray[np.int64]) -> _Embedded:
-    query_N = np.unique(pairs.query_index[indices])
-    document_N = np.unique(pairs.document_index[indices])
-    query_NH = encode(encoder, [pairs.query_texts[index] for index in query_N], "query")
-    document_NH = encode(encoder, [pairs.document_texts[index] for index in document_N], "document")
-    for side, vectors_NH in (("query", query_NH), ("document", document_NH)):
-        broken = int((~np.isfinite(vectors_NH).all(axis=1)).sum())
-        if broken:
-            raise ValueError(
-                f"{broken} of {len(vectors_NH)} {side} embeddings hold NaN or infinity before any training"
-            )
-    return _Embedded(
-        query_N=query_N,
-        query_NH=torch.from_numpy(query_NH),
-        document_N=document_N,
-        document_NH=torch.from_numpy(document_NH),
+def _embedded(
+    encoder: Encoder, pairs: TrainingPairs, indices: NDArray[np.int64], before: _Embedded | None = None
+) -> _Embedded:
+    """The texts of these pairs, among them all of `before`, which are not encoded again."""
+    query_N, query_NH = _side(
+        encoder,
+        "query",
+        pairs.query_texts,
+        pairs.query_index[indices],
+        (before.query_N, before.query_NH) if before else None,
     )
+    document_N, document_NH = _side(
+        encoder,
+        "document",
+        pairs.document_texts,
+        pairs.document_index[indices],
+        (before.document_N, before.document_NH) if before else None,
+    )
+    return _Embedded(query_N=query_N, query_NH=query_NH, document_N=document_N, document_NH=document_NH)
+
+
+def _side(
+    encoder: Encoder,
+    side: Side,
+    texts: Sequence[str],
+    indices: NDArray[np.int64],
+    before: tuple[NDArray[np.int64], Tensor] | None,
+) -> tuple[NDArray[np.int64], Tensor]:
+    """Different indices, rising, and their texts' embeddings."""
+    wanted = np.unique(indices)
+    new = wanted if before is None else np.setdiff1d(wanted, before[0])
+    vectors_NH = encode(encoder, [texts[index] for index in new], side)
+    broken = int((~np.isfinite(vectors_NH).all(axis=1)).sum())
+    if broken:
+        raise ValueError(f"{broken} of {len(vectors_NH)} {side} embeddings hold NaN or infinity before any training")
+    found_NH = torch.from_numpy(vectors_NH)
+    if before is None:
+        return new, found_NH
+    order = np.argsort(index_N := np.concatenate([before[0], new]), kind="stable")
+    return index_N[order], torch.cat([before[1], found_NH])[order]
 
 
 def _point(similarity: str, scale: float) -> Point:
