@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 from orchestrator.events import Ended, Event, Planned, Retried, Started
 from results.store import Store
+from search_spaces.records import read_json
 
 SPENT = "spent.json"
 
@@ -40,7 +41,7 @@ _SPENT = TypeAdapter(Spent)
 
 def read_spent(store: Store) -> Spent:
     """What the sweep folder says of earlier runs."""
-    return _SPENT.validate_json(store.read(SPENT)) if store.exists(SPENT) else Spent()
+    return read_json(_SPENT, store.read(SPENT), SPENT) if store.exists(SPENT) else Spent()
 
 
 def write_spent(store: Store, spent: Spent) -> None:

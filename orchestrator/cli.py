@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from search_spaces.problems import InputError, Problem
+from search_spaces.problems import InputError, Problem, UnreadableError
 
 app = typer.Typer(
     name="densesweep",
@@ -20,6 +20,7 @@ app = typer.Typer(
 )
 
 _PLAIN_WIDTH = 160
+_DOCTOR = "densesweep doctor SWEEP says which; with --repair it goes, and the next run makes it again"
 
 SweepFileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file (YAML).")]
 SweepArgument = Annotated[str, typer.Argument(metavar="SWEEP", help="A sweep folder, or the sweep file that made it.")]
@@ -388,6 +389,9 @@ def main() -> None:
         app()
     except InputError as error:
         _print_problems(error.problems)
+        sys.exit(2)
+    except UnreadableError as error:
+        _print_problems((Problem(where="densesweep", key="", message=f"{error} ({_DOCTOR})"),))
         sys.exit(2)
 
 

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
-from pydantic import ValidationError
-
 from orchestrator.findings import Finding
 from results import layout
 from results.layout import Status, SweepRecord
 from results.store import Store
 from results.studies import planned_samples
 from search_spaces.identity import prefix_id, trial_id
+from search_spaces.problems import UnreadableError
 from search_spaces.specs import TrialSpec, from_json
 
 _Record = TypeVar("_Record")
@@ -158,5 +157,5 @@ def _read(store: Store, key: str, parse: Callable[[bytes], _Record]) -> _Record 
     """A record that is there and whole; `orchestrator.doctor_rows` tells of damaged ones."""
     try:
         return parse(store.read(key))
-    except (KeyError, ValidationError):
+    except (KeyError, UnreadableError):
         return None

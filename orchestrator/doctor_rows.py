@@ -4,8 +4,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pydantic import ValidationError
-
 from orchestrator.findings import Finding
 from results import layout
 from results.layout import PoolRecord, Status
@@ -14,6 +12,7 @@ from results.schemas import SchemaError
 from results.store import Store
 from results.studies import read_record
 from search_spaces.identity import pool_id, probe_id, trial_id
+from search_spaces.problems import UnreadableError
 from search_spaces.specs import EvaluationSpec, ProbeSpec, TrialSpec, from_json
 
 _ROWS: Mapping[re.Pattern[str], str] = {
@@ -65,9 +64,10 @@ def record_findings(store: Store, keys: list[str]) -> Iterator[Finding]:
         if read := _reader_of(key):
             try:
                 read(store.read(key))
-            except (ValueError, ValidationError, TypeError, KeyError) as error:
-                fault = f"damaged: {' '.join(str(error).split())[:200]}"
-                yield _broken(store, key, fault)
+            except UnreadableError as error:
+                yield _broken(store, key, str(error))
+            except (ValueError, TypeError, KeyError) as error:
+                yield _broken(store, key, f"damaged: {' '.join(str(error).split())[:200]}")
 
 
 def _broken(store: Store, key: str, fault: str) -> Finding:

@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any
 
-from pydantic import ValidationError
-
 from orchestrator.doctor_rows import forget_training, row_fault
 from orchestrator.findings import Finding
 from results import layout
@@ -14,7 +12,7 @@ from results.layout import Status, SweepRecord
 from results.rows import read_rows
 from results.store import Store
 from results.studies import planned_samples
-from search_spaces.problems import InputError
+from search_spaces.problems import InputError, UnreadableError
 
 _RUN_AGAIN = "the next run makes it"
 _TRAIN_AGAIN = "the trial's row and checkpoint are deleted, and the next run trains it again"
@@ -178,7 +176,7 @@ def _mark(store: Store, key: str, status: Status, reason: str) -> None:
 def _status(store: Store, key: str) -> Status | None:
     try:
         return layout.from_bytes(Status, store.read(key))
-    except (KeyError, ValidationError):  # a damaged one is found apart
+    except (KeyError, UnreadableError):  # a damaged one is found apart
         return None
 
 

@@ -6,13 +6,11 @@ which stand in tables and papers.
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from pydantic import ValidationError
-
 from orchestrator.plan import Plan
 from results.layout import SWEEP_RECORD, SweepRecord, from_bytes, spec_key, trial_prefix, trial_rows
 from results.store import Store
 from search_spaces.identity import differing_fields, named_meaning
-from search_spaces.problems import Problem
+from search_spaces.problems import Problem, UnreadableError
 from search_spaces.specs import DataSpec, TrialSpec, from_json
 
 
@@ -57,7 +55,7 @@ def _stored(trial_id: str, store: Store) -> TrialSpec | None:
     key = spec_key(trial_prefix(trial_id))
     try:
         return from_json(TrialSpec, store.read(key)) if store.exists(key) else None
-    except ValidationError:
+    except UnreadableError:
         return None
 
 

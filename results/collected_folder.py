@@ -18,6 +18,7 @@ from results.findings import Finding
 from results.layout import SweepRecord
 from results.rows import PROVENANCE_KEY
 from results.schemas import SCHEMA_VERSION, SCHEMAS, SchemaError
+from search_spaces.records import read_json
 
 RECORD, INDEX, RECORDS = "collected.json", "index.parquet", "records.parquet"
 _INDEX_FIELDS: list[pa.Field] = [
@@ -92,7 +93,7 @@ def read_record(folder: Path) -> CollectedRecord:
         raise SchemaError(
             f"{folder / RECORD} has rows of version {version} where {SCHEMA_VERSION} is read: collect its sources anew"
         )
-    return _RECORDS.validate_json(data)
+    return read_json(_RECORDS, data, str(folder / RECORD))
 
 
 class CollectedRows:

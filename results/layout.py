@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import TypeAdapter
 
 from results.room import Room
+from search_spaces.records import read_json
 from search_spaces.specs import DataSpec, EvaluationSpec, PoolSettings
 
 SWEEP_FILE = "sweep.yaml"
@@ -125,6 +126,7 @@ Record = TypeVar("Record", Status, SweepRecord, PoolRecord)
 _EVALUATIONS = TypeAdapter(tuple[EvaluationSpec, ...])
 # Made once: making one takes longer than what it does.
 _RECORDS: Mapping[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (Status, SweepRecord, PoolRecord)}
+_NAMES: Mapping[type, str] = {Status: "a status", SweepRecord: SWEEP_RECORD, PoolRecord: "a pool's record"}
 
 
 def to_bytes(record: Status | SweepRecord | PoolRecord) -> bytes:
@@ -133,8 +135,8 @@ def to_bytes(record: Status | SweepRecord | PoolRecord) -> bytes:
 
 
 def from_bytes(kind: type[Record], data: bytes) -> Record:
-    """Read a record back. Raises pydantic.ValidationError where it is not one."""
-    return _RECORDS[kind].validate_json(data)
+    """Read a record back. Raises UnreadableError where it is not one."""
+    return read_json(_RECORDS[kind], data, _NAMES[kind])
 
 
 def evaluations_to_bytes(evaluations: Sequence[EvaluationSpec]) -> bytes:
@@ -144,8 +146,8 @@ def evaluations_to_bytes(evaluations: Sequence[EvaluationSpec]) -> bytes:
 
 @lru_cache(maxsize=256)  # trials of one sweep have the same
 def evaluations_from_bytes(data: bytes) -> tuple[EvaluationSpec, ...]:
-    """Read evaluation specs back. Raises pydantic.ValidationError where they are none."""
-    return _EVALUATIONS.validate_json(data)
+    """Read evaluation specs back. Raises UnreadableError where they are none."""
+    return read_json(_EVALUATIONS, data, "a trial's list of evaluations")
 
 
 def trial_prefix(trial_id: str) -> str:

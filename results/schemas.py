@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from search_spaces.problems import UnreadableError
+
 SCHEMA_VERSION = 3
 _VERSION_KEY = b"densesweep.schema"
 
@@ -249,7 +251,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
 }
 
 
-class SchemaError(ValueError):
+class SchemaError(UnreadableError):
     """Rows that do not keep the contract, or that another version of it wrote."""
 
 

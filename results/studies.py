@@ -4,11 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from results.layout import PlannedStudy, PlannedTrial, SweepRecord, study_key
 from results.schemas import SchemaError
 from results.store import Readable, Store
+from search_spaces.problems import UnreadableError
+from search_spaces.records import read_json
 from search_spaces.tuning import Metric, TuneSpec, Value
 
 SampleState = Literal["drawn", "finished", "pruned", "failed"]
@@ -58,11 +60,10 @@ def read_study(store: Readable, study_id: str) -> StudyRecord | None:
 def read_record(key: str, data: bytes) -> StudyRecord:
     """What lies at a study's key. Raises SchemaError where it is damaged."""
     try:
-        return _RECORDS.validate_json(data)
-    except ValidationError as error:
-        fault = f"{key} is damaged: {' '.join(str(error).split())}"
+        return read_json(_RECORDS, data, key)
+    except UnreadableError as error:
         made_again = "densesweep doctor --repair removes it; the next run makes it again of the samples that are there"
-        raise SchemaError(f"{fault} ({made_again})") from error
+        raise SchemaError(f"{error} ({made_again})") from error
 
 
 def write_study(store: Store, study_id: str, record: StudyRecord) -> None:

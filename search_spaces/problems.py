@@ -26,6 +26,10 @@ class InputError(ValueError):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
+class UnreadableError(ValueError):
+    """What a sweep folder holds is damaged, or another version of densesweep wrote it: one line. Exit code 2."""
+
+
 def unknown_name(kind: str, name: str, allowed: Sequence[str]) -> str:
     """Say that `name` is no `kind`, with the nearest allowed name, or all of them where none is near."""
     near = get_close_matches(name, allowed, n=1)

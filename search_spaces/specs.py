@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, TypeAdapter
 
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.catalogue.families import Pooling
+from search_spaces.records import read_json
 
 INSTRUCTION = "{instruction}"  # its place in a query prompt
 MAX_SEED = 2**63 - 1  # of what is drawn by it, torch's generators take no more
@@ -401,6 +402,7 @@ def evaluation_for(encoder: EncoderSpec, evaluation: EvaluationSpec) -> Evaluati
 Spec = TypeVar("Spec", TrialSpec, ProbeSpec, EvaluationSpec)
 # Made once: making one takes longer than what it does.
 _SPECS: Mapping[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (TrialSpec, ProbeSpec, EvaluationSpec)}
+_NAMES: Mapping[type, str] = {TrialSpec: "a trial's spec", ProbeSpec: "a probe's spec", EvaluationSpec: "a pool's spec"}
 
 
 def to_json(spec: TrialSpec | ProbeSpec | EvaluationSpec) -> str:
@@ -412,9 +414,9 @@ def from_json(kind: type[Spec], text: str | bytes) -> Spec:
     """Read a spec back.
 
     Raises:
-        pydantic.ValidationError: the text is not JSON of that kind.
+        UnreadableError: the text is not JSON of that kind.
     """
-    return _SPECS[kind].validate_json(text)
+    return read_json(_SPECS[kind], text, _NAMES[kind])
 
 
 def with_data_hash(data: DataSpec, *, content_hash: str, num_pairs: int) -> DataSpec:
