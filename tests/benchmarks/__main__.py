@@ -76,8 +76,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=5, help="blocks of each side")
     parser.add_argument("--steps", type=int, default=2, help="optimiser steps of a block")
     parser.add_argument(
-        "--trials", type=int, default=200, help="of a sweep's overhead, or replicates of fisher_coverage"
+        "--trials", nargs="+", type=int, default=[20, 200], help="of each sweep whose overhead is measured"
     )
+    parser.add_argument("--replicates", type=int, default=200, help="of what 'fisher_coverage' simulates")
     parser.add_argument("--no-check", dest="check", action="store_false", help="do not compare the losses first")
     parser.add_argument("--json", type=Path, help="a file for the figures")
     return parser
@@ -93,7 +94,8 @@ def _options(asked: argparse.Namespace) -> Options:
         rounds=asked.rounds,
         steps=asked.steps,
         check=asked.check,
-        trials=asked.trials,
+        trials=tuple(asked.trials),
+        replicates=asked.replicates,
     )
 
 

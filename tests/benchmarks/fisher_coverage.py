@@ -53,7 +53,7 @@ class Coverage:
 
 
 def run(options: Options) -> Iterator[Coverage | str]:
-    """Each collection under trained and under random weights, `options.trials` replicates of each."""
+    """Each collection under trained and under random weights, `options.replicates` replicates of each."""
     for name in COLLECTIONS:
         entry = _entry(name)
         if isinstance(entry, str):
@@ -61,7 +61,7 @@ def run(options: Options) -> Iterator[Coverage | str]:
             continue
         for init_regime in ("finetune", "random"):
             for scale in SCALES:
-                yield from measure(entry, init_regime, scale, options.trials)
+                yield from measure(entry, init_regime, scale, options.replicates)
 
 
 def measure(

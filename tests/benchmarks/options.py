@@ -18,7 +18,8 @@ class Options:
         rounds: how many blocks of each contestant are compared.
         steps: optimiser steps of a block.
         check: whether losses are compared first.
-        trials: of the sweep whose overhead is measured; replicates of a simulation on real embeddings.
+        trials: of each sweep whose overhead is measured.
+        replicates: of a simulation on real embeddings.
     """
 
     data: tuple[str, ...]
@@ -29,4 +30,5 @@ class Options:
     rounds: int
     steps: int
     check: bool
-    trials: int = 200
+    trials: tuple[int, ...] = (20, 200)
+    replicates: int = 200

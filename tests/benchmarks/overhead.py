@@ -3,7 +3,7 @@
 Our side is a whole `densesweep run`: sweep folder, MLflow, Ray, and trials that really train (one step of a BERT of two
 narrow layers, eight pairs), publish a checkpoint and are evaluated (48 documents). All of that is counted as overhead.
 The other side is a function trainable that imports the same stack and reports once. Both get as many slots as there are
-CPUs; seconds of a trial are those from one trial's end to the next.
+CPUs; seconds of a trial are, on both sides, those from one trial's end to the next: no first start is among them.
 """
 
 import json
@@ -40,7 +40,7 @@ class Overhead:
 
     Attributes:
         per_trial_s: from one trial's end to the next.
-        flatness: seconds of a trial among the last hundred over those among the first hundred (or halves of fewer).
+        flatness: seconds of a trial among the last hundred over those among the first hundred (of fewer: halves).
         first_end_s: until the first trial was over: imports, Ray, the first worker.
         after_last_s: from the last trial's end to that of the process: tables, MLflow.
         driver_cpu_s: of the driver's process, for each trial.
@@ -62,16 +62,16 @@ class Overhead:
 
 
 def run(options: Options) -> Iterator[Bare | Overhead]:
-    """Bare Tune, then ours."""
+    """Bare Tune, then ours, a sweep of each size."""
     yield _bare()
-    yield _ours(options.trials)
+    yield from map(_ours, options.trials)
 
 
 def _bare() -> Bare:
     command = [sys.executable, "-m", _BARE, str(_NUM_BARE), str(available_cpus())]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     ends = json.loads(done.stdout.splitlines()[-1])
-    return Bare(num_trials=_NUM_BARE, per_trial_s=ends[-1] / len(ends))
+    return Bare(num_trials=_NUM_BARE, per_trial_s=_pace_s(ends))
 
 
 def _ours(num_trials: int) -> Overhead:
