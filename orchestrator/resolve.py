@@ -3,7 +3,7 @@
 Imports neither torch nor ray nor mlflow.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -28,7 +28,7 @@ from orchestrator.missing_inputs import MissingInputs, missing_inputs
 from orchestrator.only import needed_by, parse_only
 from orchestrator.readers import with_reader
 from orchestrator.tracking_place import tracking_problems
-from search_spaces.expand import Expansion, expand, named
+from search_spaces.expand import Expansion, Named, expand, named
 from search_spaces.load import load_sweep
 from search_spaces.problems import InputError, Problem
 from search_spaces.schema import SweepFile
@@ -36,7 +36,7 @@ from search_spaces.sizes import parse_size
 from search_spaces.specs import DataSpec, EncoderSpec, PoolSpec, TrialSpec, with_data_hash
 from trainers import data_sets, weights
 from trainers.hub import nothing_fetched
-from trainers.training.pairs import pair_counts
+from trainers.training.pairs import PairCounts, pair_counts
 from trainers.weights.encoder_files import encoder_faults
 from trainers.weights.limits import limits
 
@@ -75,7 +75,7 @@ def resolve(
     """
     sweep, where = _with_budget(load_sweep(path), memory_budget), str(path)
     missing = _missing_elsewhere(sweep, where, only) if only else MissingInputs()
-    lacking = list(machine_problems(sweep.resources, where)) if runs_here else []
+    lacking = list(machine_problems(sweep.resources, where, sweep.probe.resources)) if runs_here else []
     return _resolved(sweep, where, missing, lacking)
 
 
@@ -101,7 +101,8 @@ def survey(path: Path) -> Resolved:
     sweep = load_sweep(path)
     with nothing_fetched():
         found = _resolved(sweep, str(path), missing_inputs(sweep), [])
-    lacking = [f"this machine could not run it: {p.key}: {p.message}" for p in machine_problems(sweep.resources, "")]
+    problems = machine_problems(sweep.resources, "", sweep.probe.resources)
+    lacking = [f"this machine could not run it: {p.key}: {p.message}" for p in problems]
     return replace(found, notices=(*found.notices, *lacking))
 
 
@@ -115,32 +116,12 @@ def _resolved(sweep: SweepFile, where: str, missing: MissingInputs, problems: li
     ]
     expansion = _expanded(sweep, where, problems)
     asked = named(sweep)
-    there = [encoder for encoder in asked.encoders if not missing.has_weights(encoder.weights)]
-    # Tens of gigabytes are not fetched to say of them what is known already.
-    evaluated = [spec for spec in asked.evaluation if expansion or not spec.entry.is_never_judged]
-    named_here = {*asked.training, *asked.validation, *evaluated}
-    told = {spec.entry.instruction for spec in named_here}
-    encoders = _each(lambda encoder: _with_weights(encoder, where, asked.encoders[encoder], told), there, problems)
-    num_searches = sum(not spec.entry.is_scored for spec in asked.evaluation)
-    sizes = {encoder: limits(encoder.weights, encoder.weights.content_hash or "") for encoder in encoders.values()}
-    problems += budget_problems(sweep.evaluation, sizes, num_searches, where)
-    data = _each(_with_content, (spec for spec in named_here if not missing.has_data(spec.entry)), problems)
+    encoders, data = _found_here(sweep, expansion, asked, missing, where, problems)
     contrastive = [spec for spec in asked.training if spec in data and not spec.entry.is_scored]
     negatives = _hard_negatives(expansion, contrastive)
     counts = {spec: pair_counts(spec, hard_negatives=max(negatives.get(spec, [0]))) for spec in contrastive}
-    num_queries = {spec: found.num_queries for spec, found in counts.items()}
-    problems += batch_problems(asked.batches, {**_num_scored(asked.training, data), **num_queries}, where)
-    problems += negative_problems(negatives, counts, where)
-    problems += candidate_problems(counts, where, key="axes.training_data")
-    validations = dict.fromkeys(t.validation for t in _trainings(expansion) if t.validation)
-    problems += pool_problems(validations, data, where)
-    grouped = [e.spec.data for e in expansion.evaluations if e.groups] if expansion else asked.evaluation
-    for key, scored in (("validation.data", asked.validation), ("evaluation.groups", grouped)):
-        problems += empty_split_problems([data[spec] for spec in scored if spec in data], where, key=key)
-    if sweep.evaluation.run_files:
-        kept = [spec for spec in asked.evaluation if spec in data and not spec.entry.is_scored]
-        problems += run_file_problems(kept, where)
-    problems += probe_problems(sweep.probe, contrastive, num_queries, where)
+    problems += _training_problems(sweep, asked, data, counts, negatives, where)
+    problems += _scoring_problems(sweep, expansion, asked, data, where)
     if expansion and sweep.tracking.register_best:
         problems += register_problems(expansion.trials, where)
     evaluations = with_reader(
@@ -151,6 +132,58 @@ def _resolved(sweep: SweepFile, where: str, missing: MissingInputs, problems: li
     filled = _filled(replace(expansion, evaluations=evaluations), encoders, data)
     notices = (*families.notices, *collection_notes(data), *pair_notes(counts, negatives))
     return Resolved(sweep=sweep, where=where, expansion=filled, notices=notices, missing=missing)
+
+
+def _found_here(
+    sweep: SweepFile,
+    expansion: Expansion | None,
+    asked: Named,
+    missing: MissingInputs,
+    where: str,
+    problems: list[Problem],
+) -> tuple[dict[EncoderSpec, EncoderSpec], dict[DataSpec, DataSpec]]:
+    """The encoders and the data that are here, with their content hashes."""
+    there = [encoder for encoder in asked.encoders if not missing.has_weights(encoder.weights)]
+    # Tens of gigabytes are not fetched to say of them what is known already.
+    evaluated = [spec for spec in asked.evaluation if expansion or not spec.entry.is_never_judged]
+    named_here = {*asked.training, *asked.validation, *evaluated}
+    told = {spec.entry.instruction for spec in named_here}
+    encoders = _each(lambda encoder: _with_weights(encoder, where, asked.encoders[encoder], told), there, problems)
+    num_searches = sum(not spec.entry.is_scored for spec in asked.evaluation)
+    sizes = {encoder: limits(encoder.weights, encoder.weights.content_hash or "") for encoder in encoders.values()}
+    problems += budget_problems(sweep.evaluation, sizes, num_searches, where)
+    data = _each(_with_content, (spec for spec in named_here if not missing.has_data(spec.entry)), problems)
+    return encoders, data
+
+
+def _training_problems(
+    sweep: SweepFile,
+    asked: Named,
+    data: Mapping[DataSpec, DataSpec],
+    counts: Mapping[DataSpec, PairCounts],
+    negatives: Mapping[DataSpec, list[int]],
+    where: str,
+) -> Iterator[Problem]:
+    """Batches, hard negatives and probes that the training data cannot fill."""
+    num_queries = {spec: found.num_queries for spec, found in counts.items()}
+    yield from batch_problems(asked.batches, {**_num_scored(asked.training, data), **num_queries}, where)
+    yield from negative_problems(negatives, counts, where)
+    yield from candidate_problems(counts, where, key="axes.training_data")
+    yield from probe_problems(sweep.probe, list(counts), num_queries, where)
+
+
+def _scoring_problems(
+    sweep: SweepFile, expansion: Expansion | None, asked: Named, data: Mapping[DataSpec, DataSpec], where: str
+) -> Iterator[Problem]:
+    """Validation and evaluation on what has nothing to score, and rankings that no run file can hold."""
+    validations = dict.fromkeys(t.validation for t in _trainings(expansion) if t.validation)
+    yield from pool_problems(validations, data, where)
+    grouped = [e.spec.data for e in expansion.evaluations if e.groups] if expansion else asked.evaluation
+    for key, scored in (("validation.data", asked.validation), ("evaluation.groups", grouped)):
+        yield from empty_split_problems([data[spec] for spec in scored if spec in data], where, key=key)
+    if sweep.evaluation.run_files:
+        kept = [spec for spec in asked.evaluation if spec in data and not spec.entry.is_scored]
+        yield from run_file_problems(kept, where)
 
 
 def _with_budget(sweep: SweepFile, memory_budget: str | None) -> SweepFile:
