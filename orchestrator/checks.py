@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from orchestrator.machine import available_cpus
 from results.best import cell_name
 from search_spaces.problems import Problem
-from search_spaces.schema import EvaluationBlock, ProbeBlock, ResourcesBlock, SweepFile
+from search_spaces.schema import EvaluationBlock, ProbeBlock, ProbeResourcesBlock, ResourcesBlock, SweepFile
 from search_spaces.sizes import size_text
 from search_spaces.specs import DataSpec, EncoderSpec, TrialSpec, ValidationSpec
 from trainers import data_sets
@@ -22,8 +22,10 @@ from trainers.training.validation_pool import num_relevant
 from trainers.weights.limits import Limits
 
 
-def machine_problems(resources: ResourcesBlock, where: str) -> Iterator[Problem]:
-    """Requests for one trial that this machine can never meet."""
+def machine_problems(
+    resources: ResourcesBlock, where: str, probe: ProbeResourcesBlock | None = None
+) -> Iterator[Problem]:
+    """Requests for one trial, or one probe, that this machine can never meet."""
     devices, whole_gpus = resources.devices, resources.gpus == int(resources.gpus)
     for_all = "for one trial" if devices == 1 else f"for each of the {devices} devices of one trial"
     if devices * resources.cpus > (num_cpus := available_cpus()):
@@ -36,6 +38,15 @@ def machine_problems(resources: ResourcesBlock, where: str) -> Iterator[Problem]
     elif resources.gpus and devices * resources.gpus > (num_gpus := _available_gpus()):
         message = f"{resources.gpus:g} GPUs {for_all}{_sum(devices, resources.gpus)}, but this machine has "
         yield Problem(where=where, key="resources.gpus", message=f"{message}{num_gpus or 'none'}")
+    if probe:
+        yield from _machine_problems_of_probes(probe, where)
+
+
+def _machine_problems_of_probes(probe: ProbeResourcesBlock, where: str) -> Iterator[Problem]:
+    for name, asked, there in (("cpus", probe.cpus, available_cpus), ("gpus", probe.gpus, _available_gpus)):
+        if asked and asked > (number := there()):
+            message = f"{asked:g} {name[:-1].upper()}s for one probe, but this machine has {number or 'none'}"
+            yield Problem(where=where, key=f"probe.resources.{name}", message=message)
 
 
 def _sum(devices: int, each: float) -> str:

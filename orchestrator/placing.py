@@ -5,7 +5,7 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from orchestrator.interrupt import Interrupt
 from orchestrator.node_check import node_problem, versions
 from orchestrator.patience import Patience
 from orchestrator.pools import build_pools
-from orchestrator.requests import Request, groups_at_once, request_of
+from orchestrator.requests import Request, groups_at_once, request_of, request_of_probe
 from orchestrator.retries import Retries
 from orchestrator.stopping import Closing, Stop
 from orchestrator.tasks import Tasks
@@ -27,7 +27,7 @@ from orchestrator.trial_queue import TrialQueue
 from orchestrator.tuning.studies import Studies
 from orchestrator.watching import RecordFailure, Watcher
 from results.layout import Status
-from search_spaces.schema import CheckpointsBlock, ResourcesBlock
+from search_spaces.schema import CheckpointsBlock, ProbeResourcesBlock, ResourcesBlock
 
 _PENDING_ON_A_CLUSTER = 200  # places asked for beyond those that are taken: what it may grow by
 _LEAVES_WITHIN_S = 60  # a pruned sample its step, before Tune takes its process for lost; Tune's own default is 2
@@ -54,17 +54,22 @@ class Work:
     placement_timeout_s: float = 0.0
     pools: Sequence[str] = ()
     waits_for: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def cpus_in_one_process(self) -> int:
-        """What a probe, or a trial in one process, is given: here enough that no more than `at_once` fit."""
-        at_once = self.resources.at_once if self.cluster.address is None else None
-        return max(self.resources.cpus, math.ceil(self.cluster.num_cpus / at_once) if at_once else 0)
+    probe_resources: ProbeResourcesBlock = field(default_factory=ProbeResourcesBlock)
 
     @property
     def single(self) -> Request:
-        """The request of a probe, or of a trial in one process."""
-        return request_of(self.resources, cpus=self.cpus_in_one_process)
+        """The request of a trial in one process."""
+        return self._in_one_process(request_of(self.resources))
+
+    @property
+    def probe(self) -> Request:
+        """The request of a probe."""
+        return self._in_one_process(request_of_probe(self.probe_resources, self.resources))
+
+    def _in_one_process(self, request: Request) -> Request:
+        """Here with so many CPUs that no more than `at_once` fit."""
+        at_once = self.resources.at_once if self.cluster.address is None else None
+        return replace(request, cpus=max(request.cpus, math.ceil(self.cluster.num_cpus / at_once) if at_once else 0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +93,10 @@ class Driver:
     spent: Callable[[], str | None]
     on_head_lost: Callable[[str], None]
     studies: Studies
+
+    def is_closed(self) -> bool:
+        """Whether to begin nothing more, while what runs may end."""
+        return self.interrupt.asked or self.spent() is not None
 
 
 def _own_the_run(cluster: Cluster) -> None:
@@ -120,8 +129,8 @@ def place(work: Work, driver: Driver) -> str | None:
             if work.resources.at_once and work.cluster.address is not None:
                 probes.wait(driver.interrupt)  # both together would be more than `at_once`
             ended_early = build_pools(work, driver, partial(_patience, work, driver)) or _run_trials(work, driver)
-            probes.wait(driver.interrupt)
-    return ended_early
+            not_begun = probes.wait(driver.interrupt)
+    return ended_early or (driver.spent() if not_begun else None)
 
 
 def _lost_devices_given_back() -> AbstractContextManager[None]:
@@ -134,11 +143,12 @@ def _probes(work: Work, driver: Driver) -> Tasks:
     return Tasks(
         _probe,
         {key: (work.store_uri, key, work.lock_token) for key in work.probes},
-        request=work.single,
+        request=work.probe,
         retries=Retries(limit=work.resources.retries),
-        patience=_patience(work, driver, work.single),
+        patience=_patience(work, driver, work.probe),
         listener=driver.listener,
         record_failure=driver.record_failure,
+        is_closed=driver.is_closed,
     )
 
 

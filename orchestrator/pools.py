@@ -23,7 +23,8 @@ def build_pools(work: "Work", driver: "Driver", patience: Callable[[Request], Pa
     """Return when the pools that `work` names are built, or the run was interrupted; why they could not be, in a line.
 
     A pool that is not there fails every evaluation on it, so that no trial is worth starting then. What is built of it
-    is kept for the next run. `patience` says how long a request may wait for its place.
+    is kept for the next run, also where the budget is spent on the way. `patience` says how long a request may wait
+    for its place.
     """
     if not work.pools or driver.spent():
         return None
@@ -34,7 +35,7 @@ def build_pools(work: "Work", driver: "Driver", patience: Callable[[Request], Pa
     if reason:
         for key in work.pools:
             driver.listener(Ended(key=key, status=_failed(key, reason)))
-    elif not driver.interrupt.asked:
+    elif not driver.is_closed():
         reason = building.put_together()
     if reason is None or driver.interrupt.asked:
         return None
@@ -108,9 +109,10 @@ class _Building:
                 patience=self.patience(request),
                 listener=hear,
                 record_failure=_failed,
+                is_closed=self.driver.is_closed,
             )
             tasks.wait(self.driver.interrupt)
-            if reasons or self.driver.interrupt.asked:
+            if reasons or self.driver.is_closed():
                 break
         return (reasons[0] or "no reason known") if reasons else None
 

@@ -1,9 +1,9 @@
 """What one process is given, as Ray counts it, and what a cluster lacks for it. Imports no framework."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from search_spaces.schema import ResourcesBlock
+from search_spaces.schema import ProbeResourcesBlock, ResourcesBlock
 
 _KIND = "accelerator_type:"  # Ray's resource for a kind of GPU: each node that has one holds 1 of it
 _OF_A_KIND = 0.001  # what asks for the kind takes so little of it that it never runs out
@@ -44,13 +44,21 @@ class Request:
         return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
-def request_of(resources: ResourcesBlock, *, cpus: int | None = None) -> Request:
-    """What the file asks for one process of a trial; `cpus` replaces its number."""
+def request_of(resources: ResourcesBlock) -> Request:
+    """What the file asks for one process of a trial."""
     return Request(
-        cpus=cpus or resources.cpus,
+        cpus=resources.cpus,
         gpus=resources.gpus,
         memory_bytes=resources.memory,
         accelerator_type=resources.accelerator_type,
+    )
+
+
+def request_of_probe(probe: ProbeResourcesBlock, resources: ResourcesBlock) -> Request:
+    """What the file asks for a probe: its own CPUs and GPUs, all else as a trial."""
+    cpus, gpus = probe.cpus_of(resources), probe.gpus_of(resources)
+    return replace(
+        request_of(resources), cpus=cpus, gpus=gpus, accelerator_type=resources.accelerator_type if gpus else None
     )
 
 

@@ -146,22 +146,6 @@ def _with_embedding(blocks: list[FisherBlock]) -> list[FisherBlock]:
     return list(different(blocks))
 
 
-class ProbeBlock(Block):
-    """How many training queries a probe reads, how many candidates each is held against, and what is computed.
-
-    See `ProbeSpec`.
-    """
-
-    num_queries: int = Field(default=1024, gt=1)
-    candidates_per_query: int = Field(default=64, gt=1)
-    blocks: Annotated[list[FisherBlock], AfterValidator(_with_embedding)] = Field(default=["embedding", "gamma"])
-    empirical: bool = False
-    head_queries: int = Field(default=512, gt=1)
-    weights_queries: int = Field(default=64, gt=1)
-    weights_layers: int | None = Field(default=None, gt=0)
-    time_budget_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-
-
 def _as_share(value: Any) -> Any:
     match = _SHARE.fullmatch(value) if isinstance(value, str) else None
     return 1 / int(match["parts"]) if match else value
@@ -188,7 +172,7 @@ Gpus = Annotated[
 
 
 class ResourcesBlock(Block):
-    """What one trial is given, and how often a trial whose worker died is tried again.
+    """What one trial is given, or a probe without `resources` of its own, and how often one that died is tried again.
 
     `gpus`: whole ones, or 1/k of one ('1/3'), which k trials share. `memory`: how much a trial needs, such as
     8GiB; so many trials run at once as a node has memory for. `accelerator_type`: the kind of GPU to run on, such as
@@ -219,6 +203,38 @@ class ResourcesBlock(Block):
         if value is not None and info.data.get("gpus") == 0:
             raise ValueError(f"'{value}' is a kind of GPU, and gpus is 0 (write how many of them a trial takes)")
         return value
+
+
+class ProbeResourcesBlock(Block):
+    """What one probe is given where that is not what a trial is: CPUs, and GPUs (whole ones, 1/k of one, or none)."""
+
+    cpus: int | None = Field(default=None, gt=0)
+    gpus: Gpus | None = None
+
+    def cpus_of(self, resources: ResourcesBlock) -> int:
+        """Its CPUs, beside trials that are given `resources`."""
+        return resources.cpus if self.cpus is None else self.cpus
+
+    def gpus_of(self, resources: ResourcesBlock) -> float:
+        """Its GPUs, beside such trials."""
+        return resources.gpus if self.gpus is None else self.gpus
+
+
+class ProbeBlock(Block):
+    """How many training queries a probe reads, how many candidates each is held against, and what is computed.
+
+    See `ProbeSpec`.
+    """
+
+    num_queries: int = Field(default=1024, gt=1)
+    candidates_per_query: int = Field(default=64, gt=1)
+    blocks: Annotated[list[FisherBlock], AfterValidator(_with_embedding)] = Field(default=["embedding", "gamma"])
+    empirical: bool = False
+    head_queries: int = Field(default=512, gt=1)
+    weights_queries: int = Field(default=64, gt=1)
+    weights_layers: int | None = Field(default=None, gt=0)
+    time_budget_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    resources: ProbeResourcesBlock = ProbeResourcesBlock()
 
 
 class BudgetBlock(Block):

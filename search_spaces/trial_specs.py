@@ -1,7 +1,7 @@
 """Cells as specs of trials, untrained checkpoints and probes."""
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from search_spaces.blocks import parse_scale
@@ -90,7 +90,7 @@ def probe_spec(trial: TrialSpec, sweep: SweepFile) -> ProbeSpec:
         weights_queries=sweep.probe.weights_queries,
         weights_layers=sweep.probe.weights_layers,
         time_budget_s=sweep.probe.time_budget_s,
-        execution=trial.execution,
+        execution=_execution_of_probe(sweep),
     )
 
 
@@ -107,6 +107,13 @@ def _execution(resources: ResourcesBlock) -> Execution:
         chunk_size=resources.chunk_size,
         torch_compile=resources.torch_compile,
     )
+
+
+def _execution_of_probe(sweep: SweepFile) -> Execution:
+    """A trial's, but for what the file gives probes of their own."""
+    own, resources = sweep.probe.resources, sweep.resources
+    threads = own.cpus or _execution(resources).threads
+    return replace(_execution(resources), threads=threads, device="gpu" if own.gpus_of(resources) else "cpu")
 
 
 def _seed_of_weights(trial: TrialSpec) -> int | None:

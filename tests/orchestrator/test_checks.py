@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.checks import empty_split_problems, encoder_problems
+from orchestrator.checks import empty_split_problems, encoder_problems, machine_problems
+from orchestrator.machine import available_cpus
 from search_spaces.catalogue.data_sets import DataSet
+from search_spaces.schema import ProbeResourcesBlock, ResourcesBlock
 from search_spaces.specs import DataSpec, EncoderSpec, WeightsSpec
 from trainers.weights.limits import Limits
 
@@ -55,3 +57,14 @@ def test_splits_of_scored_pairs_that_no_correlation_can_be_taken_of(tmp_path, mo
     entry = DataSet(name="mine", source=f"path:{tmp_path}", reader="sts", score_range=(0, 5))
     data = DataSpec(entry=entry, split="test", num_pairs=len(scores))
     assert [problem.message for problem in empty_split_problems([data], "s.yaml", key="evaluation.groups")] == told
+
+
+def test_what_a_probe_asks_for_and_this_machine_lacks_is_told():
+    asked = ProbeResourcesBlock(cpus=available_cpus() + 1, gpus=1000)
+    problems = [str(problem) for problem in machine_problems(ResourcesBlock(), "sweep.yaml", asked)]
+    assert problems[0] == (
+        f"sweep.yaml: probe.resources.cpus: {available_cpus() + 1} CPUs for one probe, but this machine has "
+        f"{available_cpus()}"
+    )
+    assert problems[1].startswith("sweep.yaml: probe.resources.gpus: 1000 GPUs for one probe, but this machine has ")
+    assert not list(machine_problems(ResourcesBlock(), "sweep.yaml", ProbeResourcesBlock(cpus=1, gpus=0)))

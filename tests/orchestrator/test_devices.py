@@ -460,4 +460,4 @@ def test_what_runs_in_one_process_keeps_to_at_once_too(num_cpus, resources, expe
         resources=ResourcesBlock(**resources),
         checkpoints=CheckpointsBlock(),
     )
-    assert work.cpus_in_one_process == expected
+    assert (work.single.cpus, work.probe.cpus) == (expected, expected)

@@ -1,13 +1,11 @@
 """Memory really runs out, in each way that it can, and the trial's reason says so and what helps."""
 
-import contextlib
 import os
 import resource
-from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
+from out_of_memory import cgroup
 
 from orchestrator.machine import oom_kills
 from trainers.failures import REMEDY
@@ -17,25 +15,6 @@ pytestmark = pytest.mark.heavy
 STEPS = {"steps": 400, "global_batch": 8, "learning_rate": 1e-4}
 ONE_AT_A_TIME = {"cpus": 1, "at_once": 1, "retries": 0, "stop_after_failures": 1}
 DEADLINE_S = 600
-
-
-@contextlib.contextmanager
-def _cgroup(name: str) -> Iterator[Path]:
-    """A control group of memory of its own, of either version."""
-    for root in (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")):
-        limit = root / name / ("memory.limit_in_bytes" if root.name == "memory" else "memory.max")
-        try:
-            (root / name).mkdir()
-        except OSError:
-            continue
-        try:
-            if not limit.exists():
-                continue
-            yield limit
-            return
-        finally:
-            (root / name).rmdir()
-    pytest.skip("no control group can be made here")
 
 
 def _training_process(sweep) -> psutil.Process | None:
@@ -53,7 +32,7 @@ def _reason(sweep) -> str:
 
 def test_a_worker_that_the_kernel_ended_ran_out_of_memory(make_sweep):
     sweep = make_sweep(training=STEPS, resources=ONE_AT_A_TIME)
-    with _cgroup(f"densesweep-test-{os.getpid()}") as limit:
+    with cgroup(f"densesweep-test-{os.getpid()}") as limit:
         driver = sweep.start("run", sweep.file.name)
         process = sweep.wait_for(_training_process)
         before = oom_kills()

@@ -3,8 +3,8 @@
 import pytest
 
 from orchestrator.patience import Patience
-from orchestrator.requests import Request, groups_at_once, lacking, request_of
-from search_spaces.schema import ResourcesBlock
+from orchestrator.requests import Request, groups_at_once, lacking, request_of, request_of_probe
+from search_spaces.schema import ProbeResourcesBlock, ResourcesBlock
 
 SMALL = {"CPU": 2.0, "memory": 4 * 2**30, "object_store_memory": 1e9}
 A100 = {"CPU": 8.0, "GPU": 2.0, "memory": 64 * 2**30, "accelerator_type:A100": 1.0}
@@ -130,3 +130,16 @@ def test_a_node_that_comes_in_time_ends_the_wait_and_one_that_goes_begins_anothe
 def test_where_no_node_can_come_there_is_no_wait(cluster):
     assert cluster.patience(0).ran_out()
     assert cluster.said == []
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        ({}, Request(cpus=4, gpus=1, memory_bytes=2**33, accelerator_type="A100")),
+        ({"cpus": 2, "gpus": 0}, Request(cpus=2, memory_bytes=2**33)),
+        ({"gpus": "1/2"}, Request(cpus=4, gpus=0.5, memory_bytes=2**33, accelerator_type="A100")),
+    ],
+)
+def test_a_probe_is_given_what_is_its_own_and_else_what_a_trial_is(own, expected):
+    trial = ResourcesBlock.model_validate({"cpus": 4, "gpus": 1, "memory": "8GiB", "accelerator_type": "A100"})
+    assert request_of_probe(ProbeResourcesBlock.model_validate(own), trial) == expected
