@@ -75,6 +75,29 @@ def run_sweep(request: Request) -> int:
     Raises:
         InputError: the file, its data or its folder cannot be used, or the sweep is running already; nothing started.
     """
+
+    def stop() -> NoReturn:
+        raise KeyboardInterrupt
+
+    def end() -> NoReturn:
+        request.console.show_cursor()
+        request.console.print(f"Stopped at once. To go on: {request.again}", markup=False)
+        os._exit(EXIT_INTERRUPTED)
+
+    # While trials run, another handler lets them end their steps; before and after, nothing is lost by ending here.
+    with interruptible(stop, end):
+        try:
+            return _run_sweep(request)
+        except KeyboardInterrupt:
+            request.console.print(_stopped(request), markup=False)
+            return EXIT_INTERRUPTED
+
+
+def _stopped(request: Request) -> str:
+    return f"Stopped. To go on where it stopped: {request.again}"
+
+
+def _run_sweep(request: Request) -> int:
     with request.console.status("reading weights and data"):
         resolved = resolve(
             request.path,
@@ -133,6 +156,26 @@ def locked(store: Store, uri: str) -> Iterator[Lock]:
         lock.release()
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Left:
+    """What is left of a sweep, to be placed, shown and mirrored: `screen` takes lines for people, `log` all else."""
+
+    plan: Plan
+    store: WaitingStore
+    lock: Lock
+    request: Request
+    resolved: Resolved
+    screen: Console
+    log: Path
+
+    def end(self, why: str, exit_code: int) -> NoReturn:
+        """Nothing that waits for Ray may ever come back, so the process cannot end as it should."""
+        self.lock.release()
+        self.screen.show_cursor()
+        self.screen.print(f"Stopped{why}. To go on: {self.request.again}", markup=False)
+        os._exit(exit_code)
+
+
 def _run_left(plan: Plan, store: WaitingStore, lock: Lock, request: Request, resolved: Resolved) -> int:
     """Place everything that is left; the terminal shows progress, and libraries' own output goes to a log file."""
     _write_record(plan, store, request.path)
@@ -140,11 +183,13 @@ def _run_left(plan: Plan, store: WaitingStore, lock: Lock, request: Request, res
     try:
         with chatter_to(log) as screen:
             screen.print(f"Sweep '{plan.sweep.name}' in {store.uri}; libraries' own output is in {log}")
-            after, interrupted = _place_and_mirror(plan, store, lock, screen, log, request, resolved)
+            after, interrupted = _place_and_mirror(
+                _Left(plan=plan, store=store, lock=lock, request=request, resolved=resolved, screen=screen, log=log)
+            )
     finally:
         keep_log(store, log)
     if interrupted:
-        request.console.print(f"Stopped. To go on where it stopped: {request.again}")
+        request.console.print(_stopped(request), markup=False)
         return EXIT_INTERRUPTED
     print_results(store, sweep_record(after), request.console)
     return EXIT_OK if after.is_finished else EXIT_FAILED
@@ -158,49 +203,59 @@ def _is_mirrored(plan: Plan, store: Store) -> bool:
     return mirror_is_whole(store, place)
 
 
-def _place_and_mirror(
-    plan: Plan, store: WaitingStore, lock: Lock, screen: Console, log: Path, request: Request, resolved: Resolved
-) -> tuple[Plan, bool]:
+def _place_and_mirror(left: _Left) -> tuple[Plan, bool]:
     """Returns how the sweep stands afterwards, and whether the user stopped it."""
-    tracking = _open_tracking(plan, store, log)
-    progress = progress_of(plan, screen)
-    spending = spending_of(plan, store)
-
-    def end(why: str, exit_code: int) -> NoReturn:
-        """Nothing that waits for Ray may ever come back, so the process cannot end as it should."""
-        lock.release()
-        screen.show_cursor()
-        screen.print(f"Stopped{why}. To go on: {request.again}", markup=False)
-        os._exit(exit_code)
-
-    def head_is_gone(address: str) -> NoReturn:
-        tracking.close()
-        end(f": the head of the Ray cluster at {address} is gone", EXIT_FAILED)
-
-    told = Told(
-        listener=_fan_out(progress, spending, SpaceNotice(store, _to(screen)), _mirrored(plan, tracking)),
-        say=_to(screen),
-        end=head_is_gone,
-    )
+    store, screen = left.store, left.screen
 
     def say_stopping() -> None:
         screen.print("Stopping after the steps under way (Ctrl-C again: at once) ...")
 
-    with interruptible(say_stopping, lambda: end(" at once", EXIT_INTERRUPTED)) as interrupt:
+    with interruptible(say_stopping, lambda: left.end(" at once", EXIT_INTERRUPTED)) as interrupt:
+        tracking = _open_tracking(left.plan, store, left.log)
+        ended_early = None
         try:
-            with shown(progress):
-                ended_early = run_left(
-                    plan, store, lock, where=request.where, told=told, spending=spending, interrupt=interrupt
-                )
+            ended_early = _place(left, tracking, interrupt)
         finally:
-            lock.verify()  # whoever took the sweep over mirrors it too
-            after = make_plan(resolved, store, plan.only)
-            store.write(layout.SWEEP_RECORD, layout.to_bytes(sweep_record(after)))  # with what searches led to
-            remove_needless_ends(store, sweep_record(after))
+            left.lock.verify()  # whoever took the sweep over mirrors it too
+            after = _record_again(make_plan(left.resolved, store, left.plan.only), store)
             _end_tracking(tracking, after, store, interrupt, screen)
-        if ended_early:
-            screen.print(f"Stopped: {ended_early}. To go on: {request.again}", markup=False)
+        if line := _early_end(ended_early, after, left.request.again):
+            screen.print(line, markup=False)
     return after, interrupt.asked
+
+
+def _place(left: _Left, tracking: "Tracking", interrupt: Interrupt) -> str | None:
+    """Run what is left and tell everybody of it; returns why it ended early, if it did."""
+    plan, store, say = left.plan, left.store, _to(left.screen)
+    progress = progress_of(plan, left.screen)
+    spending = spending_of(plan, store, left.lock)
+
+    def head_is_gone(address: str) -> NoReturn:
+        spending.write_down()
+        tracking.close()
+        left.end(f": the head of the Ray cluster at {address} is gone", EXIT_FAILED)
+
+    told = Told(
+        listener=_fan_out(progress, spending, SpaceNotice(store, say), _mirrored(plan, tracking)),
+        say=say,
+        end=head_is_gone,
+    )
+    with shown(progress):
+        return run_left(
+            plan, store, left.lock, where=left.request.where, told=told, spending=spending, interrupt=interrupt
+        )
+
+
+def _record_again(after: Plan, store: Store) -> Plan:
+    """Write the record with what searches led to, and remove what it does not need; returns the plan."""
+    store.write(layout.SWEEP_RECORD, layout.to_bytes(sweep_record(after)))
+    remove_needless_ends(store, sweep_record(after))
+    return after
+
+
+def _early_end(reason: str | None, after: Plan, again: str) -> str | None:
+    """The line on why a run ended early; a budget that the last trial used up ended nothing early."""
+    return f"Stopped: {reason}. To go on: {again}" if reason and not after.is_finished else None
 
 
 def _fan_out(*listeners: Callable[[Event], None]) -> Callable[[Event], None]:

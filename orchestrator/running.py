@@ -1,11 +1,12 @@
 """Hand what a plan has left to Ray, within its budget."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from orchestrator.budget import Budget, Spending, affordable, read_spent, write_spent
+from orchestrator.budget import Budget, Spending, Spent, affordable, read_spent, write_spent
 from orchestrator.continuations import waits_for
 from orchestrator.events import Event, Listener
 from orchestrator.interrupt import Interrupt
@@ -17,10 +18,11 @@ from results.layout import Status
 from results.room import is_out_of_space
 from results.store import Lock, LostLockError, Store
 from results.waiting_store import WaitingStore
-from search_spaces.schema import ResourcesBlock
 
 if TYPE_CHECKING:
+    from orchestrator.placing import Work
     from orchestrator.tuning.studies import Studies
+    from orchestrator.watching import RecordFailure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,19 +42,26 @@ class Told:
     end: Callable[[str], None]
 
 
-def spending_of(plan: Plan, store: Store) -> Spending:
-    """What follows a run's events to say when the plan's budget is spent."""
+def spending_of(plan: Plan, store: WaitingStore, lock: Lock) -> Spending:
+    """What follows a run's events to say when the plan's budget is spent. What is spent is kept in the store."""
     resources = plan.sweep.resources
-    gpus = {p.probe_id: resources.gpus for p in plan.probes}
+    gpus = {p.probe_id: plan.sweep.probe.resources.gpus_of(resources) for p in plan.probes}
     gpus |= {t.trial_id: resources.gpus * (resources.devices if t.is_trained_together else 1) for t in plan.trials}
     gpus |= dict.fromkeys(reading_keys(p.spec for p in plan.pools), resources.gpus)
     return Spending(
         budget_of(plan),
         before=read_spent(store),
         gpus=gpus,
-        keep=lambda spent: write_spent(store, spent),
+        keep=lambda spent: _keep(spent, store.at_once, lock),
         gpus_of_search=resources.gpus * resources.devices,
     )
+
+
+def _keep(spent: Spent, store: Store, lock: Lock) -> None:
+    """A full disk, or a server that is away for a moment, ends no sweep: the next time tells of this time too."""
+    with contextlib.suppress(OSError):
+        if not _is_lost(lock):  # else it is another driver's to say what the sweep spent
+            write_spent(store, spent)
 
 
 def budget_of(plan: Plan) -> Budget:
@@ -65,10 +74,9 @@ def run_left(
     plan: Plan, store: WaitingStore, lock: Lock, *, where: Where, told: Told, spending: Spending, interrupt: Interrupt
 ) -> str | None:
     """Run what is left on Ray; nothing is started where nothing is. Returns why it ended early, if it did."""
-    if plan.is_finished:
+    if plan.is_finished or interrupt.asked:
         return None
-    from orchestrator.cluster import Cluster
-    from orchestrator.placing import Driver, Work, place
+    from orchestrator.placing import Driver, place
 
     left, unaffordable = _affordable(plan)
     studies = _studies(plan, store, lock, told, num_trained=sum(map(_is_to_train, left)))
@@ -77,39 +85,52 @@ def run_left(
         told.listener(event)
         studies(event)
 
-    work = Work(
-        store_uri=store.uri,
-        lock_token=lock.token,
-        trials=[t.trial_id for t in left if not t.is_trained_together],
-        groups=[t.trial_id for t in left if t.is_trained_together],
-        probes=[p.probe_id for p in plan.probes_left],
-        cluster=Cluster(address=where.address, num_cpus=_cpus_for(plan.sweep.resources)),
-        resources=plan.sweep.resources,
-        checkpoints=plan.sweep.checkpoints,
-        placement_timeout_s=where.placement_timeout_s,
-        pools=[p.pool_id for p in plan.pools if left and not p.built],
-        waits_for=waits_for(t.spec for t in left if _is_to_train(t)),
-    )
-
-    def record_failure(key: str, reason: str) -> Status:
-        if _is_lost(lock):  # the trial is another driver's now, and so is its status
-            interrupt.asked = True
-            return Status(state="failed", reason="another run took this sweep over", started_at=_now())
-        return _record_failure(plan, store.at_once, key, reason)
-
     driver = Driver(
         listener=tell,
         interrupt=interrupt,
-        record_failure=record_failure,
+        record_failure=_failure_recorder(plan, store, lock, interrupt),
         say=told.say,
         spent=spending.reason,
         on_head_lost=told.end,
         studies=studies,
     )
     try:
-        return place(work, driver) or unaffordable or studies.unaffordable
+        with spending.written_down():
+            ended_early = place(_work(plan, left, store, lock, where), driver)
+        return ended_early or unaffordable or studies.unaffordable
     finally:
         studies.close()
+
+
+def _work(plan: Plan, left: Sequence[TrialPlan], store: Store, lock: Lock, where: Where) -> "Work":
+    """What is to be placed: these trials, and the probes and pools that are left."""
+    from orchestrator.cluster import Cluster
+    from orchestrator.placing import Work
+
+    return Work(
+        store_uri=store.uri,
+        lock_token=lock.token,
+        trials=[t.trial_id for t in left if not t.is_trained_together],
+        groups=[t.trial_id for t in left if t.is_trained_together],
+        probes=[p.probe_id for p in plan.probes_left],
+        cluster=Cluster(address=where.address, num_cpus=_cpus_for(plan)),
+        resources=plan.sweep.resources,
+        probe_resources=plan.sweep.probe.resources,
+        checkpoints=plan.sweep.checkpoints,
+        placement_timeout_s=where.placement_timeout_s,
+        pools=[p.pool_id for p in plan.pools if left and not p.built],
+        waits_for=waits_for(t.spec for t in left if _is_to_train(t)),
+    )
+
+
+def _failure_recorder(plan: Plan, store: WaitingStore, lock: Lock, interrupt: Interrupt) -> "RecordFailure":
+    def record_failure(key: str, reason: str) -> Status:
+        if _is_lost(lock):  # the trial is another driver's now, and so is its status
+            interrupt.asked = True
+            return Status(state="failed", reason="another run took this sweep over", started_at=_now())
+        return _record_failure(plan, store.at_once, key, reason)
+
+    return record_failure
 
 
 def _studies(plan: Plan, store: Store, lock: Lock, told: Told, *, num_trained: int) -> "Studies":
@@ -147,10 +168,14 @@ def _is_to_train(trial: TrialPlan) -> bool:
     return trial.spec.kind == "train" and trial.state not in ("to evaluate", "finished")
 
 
-def _cpus_for(resources: ResourcesBlock) -> int:
-    """The CPUs to give to trials: as many as run at once may use."""
-    wanted = resources.at_once * resources.devices * resources.cpus if resources.at_once else available_cpus()
-    return min(wanted, available_cpus())
+def _cpus_for(plan: Plan) -> int:
+    """The CPUs to give to trials and probes: as many as run at once may use."""
+    resources = plan.sweep.resources
+    if not resources.at_once:
+        return available_cpus()
+    of_trials = resources.at_once * resources.devices * resources.cpus
+    of_probes = resources.at_once * plan.sweep.probe.resources.cpus_of(resources) if plan.probes_left else 0
+    return min(max(of_trials, of_probes), available_cpus())
 
 
 def _is_lost(lock: Lock) -> bool:

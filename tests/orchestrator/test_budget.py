@@ -1,5 +1,12 @@
 """What a sweep may spend, counted from its events."""
 
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from queue import Queue
+
 from orchestrator.budget import Budget, Spending, Spent, affordable, read_spent, write_spent
 from orchestrator.events import Ended, Retried, Started
 from results.layout import Status
@@ -65,3 +72,83 @@ def test_what_is_spent_is_kept_in_the_sweep_folder(tmp_path):
     assert read_spent(store) == Spent()
     write_spent(store, Spent(gpu_s=12.5))
     assert read_spent(store) == Spent(gpu_s=12.5)
+
+
+def test_what_runs_is_written_down_while_it_runs_and_at_the_end():
+    clock, kept = [0.0], Queue()
+    spending = _spending(clock, before=100.0, keep=kept.put)
+    with spending.written_down(every_s=0.001):
+        spending(Started(key="a"))
+        clock[0] = 50.0
+        while kept.get(timeout=60) != Spent(gpu_s=200.0):  # 2 GPUs, and nothing has ended
+            pass
+        clock[0] = 80.0  # Ctrl-C: it never ends
+    last = None
+    while not kept.empty():
+        last = kept.get()
+    assert last == Spent(gpu_s=260.0)
+
+
+def test_a_run_without_gpus_writes_nothing_down():
+    kept = []
+    spending = _spending([0.0], keep=kept.append)
+    with spending.written_down(every_s=0.001):
+        spending(Started(key="cpu"))
+        spending(_ended("cpu"))
+    assert kept == []
+
+
+_HOLDS_A_GPU = """
+import sys
+from orchestrator.budget import Budget, Spending, Spent, write_spent
+from orchestrator.events import Started
+from results.store import open_store
+
+store = open_store(sys.argv[1])
+spending = Spending(Budget(), before=Spent(), gpus={"a": 1}, keep=lambda spent: write_spent(store, spent))
+with spending.written_down(every_s=0.01):
+    spending(Started(key="a"))
+    print("started", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_driver_that_is_killed_loses_only_what_came_after_the_last_write(tmp_path):
+    command = [sys.executable, "-c", _HOLDS_A_GPU, str(tmp_path)]
+    driver = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2], text=True
+    )
+    store = open_store(str(tmp_path))
+    try:
+        assert driver.stdout.readline() == "started\n"
+        while driver.poll() is None and read_spent(store).gpu_s == 0:
+            pass
+        driver.send_signal(signal.SIGKILL)
+    finally:
+        driver.kill()
+        driver.communicate()
+    assert read_spent(store).gpu_s > 0
+
+
+def test_another_thread_never_sees_an_event_half_counted():
+    """A second thread asks while the first is between forgetting that a try runs and adding what it held."""
+    now, seen, answered = [0.0], [], threading.Event()
+
+    def ask():
+        seen.append(spending.spent())
+        answered.set()
+
+    def clock():
+        if is_counting and threading.current_thread() is threading.main_thread() and not askers:
+            askers.append(threading.Thread(target=ask))
+            askers[0].start()
+            answered.wait(timeout=0.3)  # what is safe lets it wait
+        return now[0]
+
+    is_counting, askers = False, []
+    spending = Spending(Budget(), before=Spent(), gpus={"a": 1}, keep=lambda _: None, clock=clock)
+    spending(Started(key="a"))
+    now[0], is_counting = 100.0, True
+    spending(Retried(key="a", reason="died"))
+    askers[0].join()
+    assert seen == [Spent(gpu_s=100.0)]
