@@ -10,21 +10,20 @@ from typing import Any
 from orchestrator.continuations import steps_made
 from orchestrator.plan import Plan
 from orchestrator.pool_costs import building, num_searched_at_most
+from orchestrator.row_costs import NOWHERE, MirrorPlace, evaluation_row_bytes, training_row_bytes
 from orchestrator.speeds import FORWARD, TRAINING, Speed, Speeds, speeds
 from orchestrator.text_lengths import documents_of, queries_of
 from results.layout import trial_rows
 from results.rows import read_rows
 from results.schemas import SchemaError
-from results.store import Store
+from results.store import Listable
 from search_spaces.catalogue.model_sizes import PUBLISHED_SIZES, ModelSize
 from search_spaces.catalogue.sources import parse_source
-from search_spaces.schema import ResourcesBlock
 from search_spaces.specs import EncoderSpec, EvaluationSpec, ProbeSpec, TrialSpec, WeightsSpec
 from trainers.provenance import accelerators
 from trainers.weights.model_size import model_size
 
 _FLOAT32 = 4
-_NORM_BYTES = 24  # of a document: its id and a float32, compressed
 _PROBE_PASSES = 3  # a probe's passes over its texts, in trainings' passes: a gradient for each query and direction
 
 
@@ -38,7 +37,8 @@ class Costs:
         evaluation_tokens: of the texts that checkpoints encode.
         hours: of one GPU, or of one CPU where trials have none: so many of them are busy so long.
         unit: 'GPU' or 'CPU'.
-        storage_bytes: that checkpoints, norms and kept embeddings add to the sweep folder.
+        storage_bytes: that checkpoints, kept embeddings, rows, and MLflow where it lies there, add to the sweep folder.
+        row_bytes: of these, what rows and MLflow take.
         passing_bytes: that checkpoints of one running training take meanwhile, beside that.
         bases: by what speeds the hours are known, in words.
         at_most: whether lengths of texts that are not here count as the longest allowed.
@@ -51,6 +51,7 @@ class Costs:
     hours: float
     unit: str
     storage_bytes: int
+    row_bytes: int
     passing_bytes: int
     bases: tuple[str, ...]
     at_most: bool
@@ -66,17 +67,23 @@ class _Training:
     evaluations: tuple[EvaluationSpec, ...]
     is_trained: bool  # evaluated only, or an untrained checkpoint
     steps_made: int = 0  # by trainings that it goes on from
+    keeps_weights: bool = True  # those of a search's samples are removed when they have ended
+    keeps_rows: bool = True  # what a pool's building reads leaves none
 
 
 class _Sum:
     """Adds up what trainings take."""
 
-    def __init__(self, found: Speeds, sizes: Mapping[str, ModelSize | None], resources: ResourcesBlock) -> None:
-        self.found, self.sizes = found, sizes
+    def __init__(self, plan: Plan, found: Speeds, sizes: Mapping[str, ModelSize | None], mirror: MirrorPlace) -> None:
+        self.found, self.sizes, self.mirror = found, sizes, mirror
+        self.copies_weights = mirror.holds_rows and plan.sweep.tracking.upload_checkpoints
+        resources, probes = plan.sweep.resources, plan.sweep.probe.resources
+        self.each = resources.gpus or resources.cpus  # of the unit in which hours are told
+        self.each_of_probe = probes.gpus_of(resources) if resources.gpus else probes.cpus_of(resources)
         # What shares a GPU gets a share of its speed: a measured one has that in it.
         self.share = min(1.0, resources.gpus or 1.0)
         self.steps = self.training_tokens = self.evaluation_tokens = 0
-        self.seconds = self.storage_bytes = self.passing_bytes = 0.0
+        self.unit_seconds = self.storage_bytes = self.row_bytes = self.passing_bytes = 0.0
         self.bases: dict[str, None] = {}
         self.unknown: dict[str, None] = {}
         self.at_most = False
@@ -92,6 +99,8 @@ class _Sum:
             self._add_checkpoints(training, size)
         for evaluation in _passes(training.evaluations):
             self._add_evaluation(training, evaluation, size)
+        if training.keeps_rows:
+            self._add_rows(training)
 
     def add_probe(self, probe: ProbeSpec) -> None:
         """Add a probe, by what its texts cost a training."""
@@ -99,12 +108,18 @@ class _Sum:
         pair = _pair_tokens(probe.encoder, probe)
         if size is None:
             return
+        if not self.each_of_probe:
+            self.unknown.setdefault("probes run on CPUs alone: no GPU-hours of them")
+            return
         speed = self.found.flops(_as_trial(probe), "fp32")
         flops = _PROBE_PASSES * TRAINING * size.parameters_in_layers(probe.encoder.layers)
-        self._add_seconds(flops * pair * probe.num_queries / speed.value, speed)
+        share = min(1.0, self.each_of_probe) if probe.execution.device == "gpu" else 1.0
+        self._add_seconds(flops * pair * probe.num_queries / speed.value, speed, share=share, each=self.each_of_probe)
 
-    def _add_seconds(self, seconds: float, speed: Speed) -> None:
-        self.seconds += seconds if speed.is_measured else seconds / self.share
+    def _add_seconds(
+        self, seconds: float, speed: Speed, *, share: float | None = None, each: float | None = None
+    ) -> None:
+        self.unit_seconds += (seconds if speed.is_measured else seconds / (share or self.share)) * (each or self.each)
         self.bases.setdefault(speed.basis)
 
     def _add_training(self, training: _Training, size: ModelSize | None) -> None:
@@ -129,12 +144,35 @@ class _Sum:
             return
         encoder = training.spec.encoder
         num_bytes = _FLOAT32 * size.parameters(encoder.layers) * (2 if encoder.towers == "separate" else 1)
-        copies = 2 if training.spec.validation else 1  # the best, and the last
-        if training.spec.training and training.spec.training.schedule == "constant":
-            copies += 3  # what a training of more steps goes on from
-        self.storage_bytes += training.times * num_bytes * copies
+        if training.keeps_weights:
+            self.storage_bytes += training.times * num_bytes * self._num_copies(training.spec)
         if training.spec.kind == "train":
             self.passing_bytes = max(self.passing_bytes, 3 * num_bytes)  # weights and two moments of AdamW
+
+    def _num_copies(self, spec: TrialSpec) -> int:
+        """How many times its weights are kept."""
+        copies = 2 if spec.validation else 1  # the best, and the last
+        if spec.training and spec.training.schedule == "constant":
+            copies += 3  # what a training of more steps goes on from
+        return copies + self.copies_weights
+
+    def _add_rows(self, training: _Training) -> None:
+        spec = training.spec
+        num_bytes = 0
+        if not training.is_trained:
+            steps = spec.training.steps if spec.training else 0
+            num_bytes += training_row_bytes(steps, self.mirror)
+        for evaluation in training.evaluations:
+            num_documents = documents_of(evaluation.data, spec.encoder).num_texts or 0
+            num_queries = queries_of(evaluation.data, spec.encoder).num_texts or 0
+            num_bytes += evaluation_row_bytes(
+                spec,
+                evaluation,
+                num_documents=num_searched_at_most(evaluation, num_documents, num_queries),
+                num_queries=num_queries,
+                mirror=self.mirror,
+            )
+        self.row_bytes += training.times * num_bytes
 
     def _add_evaluation(self, training: _Training, evaluation: EvaluationSpec, size: ModelSize | None) -> None:
         encoder = training.spec.encoder
@@ -147,7 +185,6 @@ class _Sum:
         tokens = num_searched * documents.mean_tokens + queries.tokens
         self.at_most |= documents.at_most or evaluation.tier == "pool"
         self.evaluation_tokens += round(training.times * tokens)
-        self.storage_bytes += training.times * _NORM_BYTES * num_searched
         if evaluation.rag:
             self.unknown.setdefault("answers of the reader are in none of these numbers")
         if size is None:
@@ -160,26 +197,26 @@ class _Sum:
         self._add_seconds(training.times * flops / each, speed)
 
 
-def costs(plan: Plan, store: Store | None) -> Costs:
-    """What is left of a plan, or of the part of it that was asked for, costs."""
+def costs(plan: Plan, store: Listable | None, mirror: MirrorPlace = NOWHERE) -> Costs:
+    """What is left of a plan, or of the part of it that was asked for, costs; `mirror` is where MLflow shows it."""
     trainings, probes = list(_trainings(plan, store)), list(_probes(plan))
     encoders = {t.spec.encoder for t in trainings} | {p.encoder for p in probes} | {t.spec.encoder for t in plan.trials}
     sizes = _sizes(encoder.weights for encoder in encoders)
     resources = plan.sweep.resources
     gpu = resources.accelerator_type or next(iter(accelerators()), None)
-    total = _Sum(speeds(_finished_rows(plan, store), sizes, gpu), sizes, resources)
+    total = _Sum(plan, speeds(_finished_rows(plan, store), sizes, gpu), sizes, mirror)
     for training in trainings:
         total.add(training)
     for probe in probes:
         total.add_probe(probe)
-    each = resources.gpus or resources.cpus
     return Costs(
         steps=total.steps,
         training_tokens=total.training_tokens,
         evaluation_tokens=total.evaluation_tokens,
-        hours=total.seconds * each / 3600,
+        hours=total.unit_seconds / 3600,
         unit="GPU" if resources.gpus else "CPU",
-        storage_bytes=round(total.storage_bytes),
+        storage_bytes=round(total.storage_bytes + total.row_bytes),
+        row_bytes=round(total.row_bytes),
         passing_bytes=round(total.passing_bytes),
         bases=tuple(total.bases),
         at_most=total.at_most,
@@ -187,7 +224,7 @@ def costs(plan: Plan, store: Store | None) -> Costs:
     )
 
 
-def _trainings(plan: Plan, store: Store | None) -> Iterator[_Training]:
+def _trainings(plan: Plan, store: Listable | None) -> Iterator[_Training]:
     evaluations = tuple(e.spec for e in plan.evaluations)
     made = steps_made({t.trial_id: t.spec for t in plan.trials_left if t.state != "to evaluate"}, store)
     for trial in plan.trials_left:
@@ -201,11 +238,11 @@ def _trainings(plan: Plan, store: Store | None) -> Iterator[_Training]:
     for spec in filter(plan.only.takes, plan.unidentified.trials):
         yield _Training(spec=spec, times=1, evaluations=evaluations, is_trained=False)
     for contributor, corpora in building(plan):
-        yield _Training(spec=contributor, times=1, evaluations=corpora, is_trained=True)
+        yield _Training(spec=contributor, times=1, evaluations=corpora, is_trained=True, keeps_rows=False)
     for study in plan.studies_left:
         # Samples are validated as they train, and evaluated on nothing else.
         cell = study.cell
-        yield _Training(spec=cell.tuning, times=study.num_left, evaluations=(), is_trained=False)
+        yield _Training(spec=cell.tuning, times=study.num_left, evaluations=(), is_trained=False, keeps_weights=False)
         for spec in filter(plan.only.takes, cell.reporting):
             yield _Training(spec=spec, times=1, evaluations=evaluations, is_trained=False)
 
@@ -215,7 +252,7 @@ def _probes(plan: Plan) -> Iterator[ProbeSpec]:
     yield from filter(plan.only.takes, plan.unidentified.probes)
 
 
-def _finished_rows(plan: Plan, store: Store | None) -> Iterator[Mapping[str, object]]:
+def _finished_rows(plan: Plan, store: Listable | None) -> Iterator[Mapping[str, object]]:
     """The rows of the sweep's trained trials, as far as this version wrote them."""
     for trial in plan.trials:
         if store is not None and trial.spec.kind == "train" and trial.state in ("finished", "to evaluate"):

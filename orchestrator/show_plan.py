@@ -28,9 +28,20 @@ def plan_as_json(plan: Plan, costs: Costs, uri: str) -> dict[str, Any]:
         "cells": num_cells(plan),
         "done": num_done,
         "left": num_left,
-        "trials": [{"trial_id": key, "title": spec.title, "state": state} for key, spec, state in _trials(plan)],
-        "probes": [{"probe_id": key, "title": title, "state": state} for key, title, state in _probes(plan)],
-        "pools": [{"pool_id": p.pool_id, "title": p.title, "state": _pool_state(p)} for p in plan.pools],
+        "to_take_over": _num_taken(plan),
+        "trials": [
+            {"trial_id": key, "title": spec.title, "state": state, "take_over_from": _source(plan, key)}
+            for key, spec, state in _trials(plan)
+        ],
+        "probes": [
+            {"probe_id": key, "title": title, "state": state, "take_over_from": _source(plan, key)}
+            for key, title, state in _probes(plan)
+        ],
+        "pools": [
+            {"pool_id": p.pool_id, "title": p.title, "state": _pool_state(p)}
+            | {"take_over_from": _source(plan, p.pool_id)}
+            for p in plan.pools
+        ],
         "studies": [
             {
                 "title": study.cell.title,
@@ -38,6 +49,7 @@ def plan_as_json(plan: Plan, costs: Costs, uri: str) -> dict[str, Any]:
                 "num_left": study.num_left,
                 "num_trials": len(study.cell.reporting),
                 "found": _found(study),
+                "take_over_from": _source(plan, study.study_id),
             }
             for study in _studies(plan)
         ],
@@ -115,19 +127,43 @@ def _counts(plan: Plan) -> tuple[int, int]:
     return states.count("finished"), len(states) - states.count("finished")
 
 
+def _source(plan: Plan, key: str | None) -> str | None:
+    """From which other folder something of it will be taken over."""
+    return plan.taken.get(key) if key else None
+
+
+def _num_taken(plan: Plan) -> int:
+    """How many trials and probes count as done since a run will take them over."""
+    items = [*((key, state) for key, _, state in _trials(plan)), *((key, state) for key, _, state in _probes(plan))]
+    return sum(state == "finished" and _source(plan, key) is not None for key, state in items)
+
+
 def _work(plan: Plan) -> Table:
     grid = Table(box=None, pad_edge=False)
     for header in ("identity", "trial", "state"):
         grid.add_column(header)
+
+    def add(key: str | None, title: str, state: str) -> None:
+        grid.add_row(key or _UNKNOWN_ID, title, _with_source(state, _source(plan, key)))
+
     for pool in plan.pools:
-        grid.add_row(pool.pool_id, pool.title, _pool_state(pool))
+        add(pool.pool_id, pool.title, _pool_state(pool))
     for key, title, state in _probes(plan):
-        grid.add_row(key or _UNKNOWN_ID, title, state)
+        add(key, title, state)
     for study in _studies(plan):
-        grid.add_row(study.study_id or _UNKNOWN_ID, f"search {study.cell.title}", _search_state(study))
+        add(study.study_id, f"search {study.cell.title}", _search_state(study))
     for key, spec, state in _trials(plan):
-        grid.add_row(key or _UNKNOWN_ID, spec.title, state)
+        add(key, spec.title, state)
     return grid
+
+
+def _with_source(state: str, source: str | None) -> str:
+    """What is finished there is not finished here yet; of the rest only a part will be taken over."""
+    if source is None:
+        return state
+    done, separator, found = state.partition(":")
+    taken = f"to take over from {source}"
+    return f"{taken}{separator}{found}" if done in ("finished", "built") else f"{taken}, then {state}"
 
 
 def _pool_state(pool: PoolPlan) -> str:
@@ -149,7 +185,8 @@ def _remarks(plan: Plan) -> Iterator[str]:
 def _summary(plan: Plan, costs: Costs, uri: str) -> Iterator[str]:
     num_done, num_left = _counts(plan)
     part = f" of the part with {plan.only}" if plan.only.wanted else ""
-    yield f"{num_cells(plan)} cells; trials and probes{part}: {num_done} done, {num_left} left; folder: {uri}"
+    taken = f" ({num_taken} of them to take over)" if (num_taken := _num_taken(plan)) else ""
+    yield f"{num_cells(plan)} cells; trials and probes{part}: {num_done} done{taken}, {num_left} left; folder: {uri}"
     if studies := plan.studies_left:
         num_left, num_trials = (sum(s.num_left for s in studies), sum(len(s.cell.reporting) for s in studies))
         num_samples = sum(budget(study.cell.tune) for study in studies)
@@ -168,7 +205,8 @@ def _summary(plan: Plan, costs: Costs, uri: str) -> Iterator[str]:
     if costs.bases:
         yield f"about {_time(costs)} ({'; '.join(costs.bases)})"
     passing = f", and {size(costs.passing_bytes)} for each training that runs" if costs.passing_bytes else ""
-    yield f"about {size(costs.storage_bytes)} in the sweep folder{passing}"
+    of_rows = f", {size(costs.row_bytes)} of it rows and what MLflow keeps" if costs.row_bytes else ""
+    yield f"about {size(costs.storage_bytes)} in the sweep folder{of_rows}{passing}"
     for line in costs.unknown:
         yield f"not counted: {line}"
 

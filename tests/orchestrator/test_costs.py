@@ -1,15 +1,20 @@
 """What a plan costs: speeds by measurement or arithmetic, lengths of texts, and the sums by hand."""
 
+import random
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from tokenizers import Tokenizer
 
 from orchestrator.costs import costs
 from orchestrator.plan import make_plan
 from orchestrator.resolve import resolve
+from orchestrator.row_costs import NOWHERE, evaluation_row_bytes, mirror_place, training_row_bytes
 from orchestrator.speeds import speeds
 from orchestrator.text_lengths import documents_of, queries_of
+from results.rows import write_rows
+from results.schemas import SCHEMAS
 from search_spaces.catalogue.data_sets import DATA_SETS
 from search_spaces.catalogue.families import FAMILIES
 from search_spaces.catalogue.model_sizes import ModelSize
@@ -170,3 +175,93 @@ def test_shares_of_a_gpu_are_counted_as_shares(plan, monkeypatch):
     )
     assert whole.unit == third.unit == "GPU"
     assert third.hours == pytest.approx(whole.hours)
+
+
+def _parquet_bytes(store, name, rows):
+    """What rows of a schema take in a file of their own, with what made them."""
+    write_rows(store, "rows.parquet", name, rows, provenance_json="x" * 4000)
+    return len(store.read("rows.parquet"))
+
+
+def test_rows_take_about_what_files_of_such_rows_take(plan, store):
+    """The oracle is what is written: a history, and norms and values of a data set under one similarity."""
+    generator = random.Random(3)
+    found = plan()
+    [spec, *_] = [t.spec for t in found.trials if t.spec.kind == "train"]
+    [evaluation] = [e.spec for e in found.evaluations]
+    steps, num_documents, num_queries = 2000, 20_000, 900
+    history = [
+        {
+            field.name: "0123456789abcdef" if pa.types.is_string(field.type) else step
+            if pa.types.is_integer(field.type) else generator.random()
+            for field in SCHEMAS["history"]
+        }
+        for step in range(1, steps + 1)
+    ]  # fmt: skip
+    said = training_row_bytes(steps, NOWHERE)
+    assert 0.7 < said / _parquet_bytes(store, "history", history) < 1.4
+
+    of_data = {"checkpoint_hash": "c" * 64, "data_set": "zoo", "data_hash": "d" * 64, "split": "test"}
+    sides = ["query"] * num_queries + ["document"] * num_documents
+    norms = [
+        of_data | {"side": side, "text_id": f"d{generator.randrange(10**9)}", "norm": 9 + generator.random()}
+        for side in sides
+    ]
+    of_data |= {"tier": "full", "score_similarity": "cosine"}
+    values = [
+        of_data | {"query_id": query, "measure": measure, "value": generator.choice([0.0, 1.0, generator.random()])}
+        for query in [f"q{generator.randrange(10**9)}" for _ in range(num_queries)]
+        for measure in evaluation.data.entry.measures
+    ]  # fmt: skip
+    written = _parquet_bytes(store, "norms", norms) + _parquet_bytes(store, "per_query", values)
+    numbers = {"num_documents": num_documents, "num_queries": num_queries}
+    said = evaluation_row_bytes(spec, evaluation, **numbers, mirror=NOWHERE)
+    assert 0.7 < said / written < 1.4
+    mirrored = evaluation_row_bytes(spec, evaluation, **numbers, mirror=replace(NOWHERE, holds_rows=True))
+    assert 2 * said < mirrored < 2.5 * said
+
+
+@pytest.mark.parametrize(
+    ("tracking_uri", "expected"),
+    [
+        (None, (True, True)),
+        ("https://mlflow.example.org", (False, False)),
+        ("postgresql://db/mlflow", (True, False)),
+    ],
+)
+def test_what_mlflow_keeps_counts_where_it_lies_in_the_sweep_folder(tmp_path, tracking_uri, expected):
+    place = mirror_place(str(tmp_path / "sweep"), tracking_uri)
+    assert (place.holds_rows, place.holds_numbers) == expected
+    assert mirror_place("s3://bucket/sweep", tracking_uri) == NOWHERE
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_samples_of_searches_leave_no_weights(plan):
+    tune = {"spaces": {"learning_rate": {"loguniform": [1e-5, 1e-3]}}, "seed": 9}
+    few, many = (
+        costs(
+            plan(
+                name=f"tuned{number}",
+                training={"learning_rate": None},
+                validation={"data": "zoo/test", "every_steps": 3},
+                tune=tune | {"num_samples": number},
+            ),
+            None,
+        )
+        for number in (2, 12)
+    )
+    assert many.steps > few.steps
+    assert many.passing_bytes == few.passing_bytes > 0
+    assert many.storage_bytes - many.row_bytes == few.storage_bytes - few.row_bytes > 0
+    assert many.row_bytes > few.row_bytes
+
+
+def test_probes_that_run_on_cpus_take_no_gpu_hours(plan, monkeypatch):
+    monkeypatch.setattr("orchestrator.resolve.machine_problems", lambda *_: ())
+    with_gpus, on_cpus = (
+        costs(plan(name=name, resources={"gpus": 1}, probe=probe), None)
+        for name, probe in (("on_gpus", {}), ("on_cpus", {"resources": {"gpus": 0, "cpus": 1}}))
+    )
+    assert on_cpus.hours < with_gpus.hours
+    assert on_cpus.unknown == ("probes run on CPUs alone: no GPU-hours of them",)
+    assert with_gpus.unknown == ()
