@@ -101,8 +101,9 @@ def plan(
     from orchestrator.costs import costs
     from orchestrator.meaning import meaning_problems
     from orchestrator.only import parse_only
-    from orchestrator.plan import make_plan
     from orchestrator.resolve import survey
+    from orchestrator.reuse import foresee
+    from orchestrator.row_costs import mirror_place
     from orchestrator.show_plan import plan_as_json, print_plan
     from orchestrator.storage import storage_of
     from results.store import open_existing_store
@@ -110,13 +111,14 @@ def plan(
     resolved = survey(file)
     uri = storage_of(resolved.sweep, storage)
     store = open_existing_store(uri)
-    planned = make_plan(resolved, store, parse_only(only, resolved.expansion))
+    planned, foreseen = foresee(resolved, store, parse_only(only, resolved.expansion))
     if problems := list(meaning_problems(planned, store)) if store else []:
         raise InputError(problems)
+    taken = costs(planned, foreseen, mirror_place(uri, resolved.sweep.tracking.uri))
     if json:
-        _print_json(plan_as_json(planned, costs(planned, store), uri))
+        _print_json(plan_as_json(planned, taken, uri))
         return
-    print_plan(planned, costs(planned, store), uri, _console())
+    print_plan(planned, taken, uri, _console())
 
 
 @app.command()

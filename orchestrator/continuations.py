@@ -8,7 +8,7 @@ from typing import TypeVar
 from orchestrator.findings import Finding
 from results import layout
 from results.layout import Status, SweepRecord
-from results.store import Store
+from results.store import Listable, Store
 from results.studies import planned_samples
 from search_spaces.identity import prefix_id, trial_id
 from search_spaces.problems import UnreadableError
@@ -27,7 +27,7 @@ def waits_for(trials: Iterable[TrialSpec]) -> dict[str, str]:
     return {trial_id(longer): trial_id(shorter) for specs in ordered for shorter, longer in pairwise(specs)}
 
 
-def steps_made(left: Mapping[str, TrialSpec], store: Store | None) -> dict[str, int]:
+def steps_made(left: Mapping[str, TrialSpec], store: Listable | None) -> dict[str, int]:
     """Trial -> how many of its steps others make: a shorter one that is left, or one whose end the folder has."""
     made = {key: _num_steps(left[first]) for key, first in waits_for(left.values()).items()}
     found = ends(store.list(layout.CONTINUATIONS)) if store else []

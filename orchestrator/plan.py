@@ -1,6 +1,6 @@
 """What a sweep file asks for, held against what its folder already has. Imports neither torch nor ray nor mlflow."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
@@ -130,7 +130,8 @@ class PoolPlan:
 class Plan:
     """A resolved sweep: identities made, what is done and what is left.
 
-    Everything has an identity and nothing is `missing`, unless the sweep was only surveyed.
+    Everything has an identity and nothing is `missing`, unless the sweep was only surveyed. `taken` names, for what
+    counts as done because a run will take it over, the folder it will be taken from (`orchestrator.reuse.foresee`).
     """
 
     sweep: SweepFile
@@ -146,6 +147,7 @@ class Plan:
     only: Only = field(default_factory=Only)
     missing: MissingInputs = field(default_factory=MissingInputs)
     unidentified: Unidentified = field(default_factory=Unidentified)
+    taken: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def trials_left(self) -> tuple[TrialPlan, ...]:
@@ -172,8 +174,12 @@ class Plan:
 
 def make_plan(resolved: Resolved, store: Store | None, only: Only | None = None) -> Plan:
     """Hold a sweep file against the store; without one, nothing counts as done. `only` says what part is to be run."""
+    return plan_of(resolved, listed(store) if store else None, only)
+
+
+def plan_of(resolved: Resolved, there: Readable | None, only: Only | None = None) -> Plan:
+    """As `make_plan`, of a sweep folder that need not be one."""
     expansion = resolved.expansion
-    there = listed(store) if store else None
     cells, nameless_studies = _identified(expansion.tuned, study_id)
     studies = [StudyPlan(cell=cell, study_id=key, record=_study(key, there)) for key, cell in cells.items()]
     of_studies = (spec for study in studies for spec in study.trials())
@@ -195,7 +201,7 @@ def make_plan(resolved: Resolved, store: Store | None, only: Only | None = None)
             PoolPlan(spec=spec, pool_id=key, built=there is not None and there.exists(pool_rows(key)))
             for key, spec in pools.items()
         ),
-        notices=(*resolved.notices, *pool_notes(pools.values(), store)),
+        notices=(*resolved.notices, *pool_notes(pools.values(), there)),
         studies=tuple(studies),
         only=only or Only(),
         missing=resolved.missing.of(needed_by(only or Only(), expansion)),
@@ -290,7 +296,7 @@ def trial_plan(
     similarity = trained_similarity(spec.similarity, row["gamma_q"], row["gamma_d"])
 
     def is_left(evaluation: EvaluationSpec) -> bool:
-        return not _is_known(evaluation) or bool(
+        return not is_known(evaluation) or bool(
             missing_evaluations(row["checkpoint_hash"], similarity, evaluation, store)
         )
 
@@ -300,7 +306,7 @@ def trial_plan(
     return TrialPlan(spec=spec, trial_id=key, state="to evaluate" if left else "finished", evaluations_left=left)
 
 
-def _is_known(evaluation: EvaluationSpec) -> bool:
+def is_known(evaluation: EvaluationSpec) -> bool:
     """Whether its rows can be looked up: those on data, or on a pool of an encoder, that is not here cannot."""
     contributing = evaluation.pool.encoders if evaluation.pool else ()
     weights = (contributor.encoder.weights.content_hash for contributor in contributing)

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator
 
 from results.layout import SWEEP_RECORD, PoolRecord, SweepRecord, from_bytes, pool_record
-from results.store import Store
+from results.store import Readable
 from search_spaces.identity import pool_id
 from search_spaces.specs import EvaluationSpec
 
 
-def pool_notes(evaluations: Iterable[EvaluationSpec], store: Store | None) -> Iterator[str]:
+def pool_notes(evaluations: Iterable[EvaluationSpec], store: Readable | None) -> Iterator[str]:
     """A line for each data set whose pool is another one than when the sweep was last run."""
     if store is None or not store.exists(SWEEP_RECORD):
         return
@@ -29,7 +29,7 @@ def pool_notes(evaluations: Iterable[EvaluationSpec], store: Store | None) -> It
         )
 
 
-def _what_changed(evaluation: EvaluationSpec, old: str, store: Store) -> str:
+def _what_changed(evaluation: EvaluationSpec, old: str, store: Readable) -> str:
     if evaluation.pool is None or not store.exists(pool_record(old)):
         return ""
     record = from_bytes(PoolRecord, store.read(pool_record(old)))

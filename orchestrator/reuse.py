@@ -1,21 +1,22 @@
 """Take over from other sweep folders what they have finished, so that nothing is trained twice.
 
 What a sweep lacks is found there by its identity, copied, and held against its hash; the other folder is only read.
-Markers go last: a copy that is killed leaves what the next run goes on from.
+Markers go last: a copy that is killed leaves what the next run goes on from. A plan looks the same things up, and
+copies nothing (`orchestrator.taking`).
 """
 
-import shutil
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from orchestrator.plan import Plan, PoolPlan, StudyPlan, TrialPlan, trial_plan
+from orchestrator.only import Only
+from orchestrator.plan import Plan, PoolPlan, StudyPlan, TrialPlan, is_known, make_plan, plan_of, trial_plan
+from orchestrator.resolve import Resolved
+from orchestrator.taking import ChangedCheckpointError, Copying, Foreseen, Looking, Way
 from results import layout
-from results.layout import Status
 from results.rows import read_rows
 from results.schemas import SchemaError
-from results.store import Lock, Store, open_existing_store
-from results.studies import read_study, write_study
+from results.store import Lock, Readable, Store, open_existing_store
+from results.studies import read_study
 from search_spaces.identity import answers_id, encoding_id, evaluation_id, pool_id, pool_part_id, trial_id
 from search_spaces.problems import InputError, Problem
 from search_spaces.scoring import score_similarities, trained_similarity
@@ -25,9 +26,13 @@ from trainers.evaluation.evaluations import missing_evaluations
 
 @dataclass(frozen=True, kw_only=True)
 class Reused:
-    """What was taken over from one folder; `notices` say what could not be used there, and why."""
+    """What was taken over from one folder; `notices` say what could not be used there, and why.
+
+    `keys` are the identities of the trials, probes, pools and searches of which something was taken.
+    """
 
     uri: str
+    keys: tuple[str, ...] = ()
     num_trials: int = 0
     num_probes: int = 0
     num_evaluations: int = 0
@@ -47,10 +52,6 @@ class Reused:
         return f"taken over from {self.uri}: {', '.join(parts) or 'nothing'}"
 
 
-class ChangedCheckpointError(ValueError):
-    """A checkpoint is not what its trial's row says."""
-
-
 def opened_sources(uris: Sequence[str], where: str) -> list[Store]:
     """The folders to reuse from.
 
@@ -66,163 +67,162 @@ def opened_sources(uris: Sequence[str], where: str) -> list[Store]:
 
 def reuse_finished(plan: Plan, store: Store, sources: Sequence[Store], lock: Lock) -> list[Reused]:
     """Copy into `store` what it lacks of the plan and a source has; say of each source what was taken from it."""
-    return [_reuse(plan, store, source, lock) for source in sources if source.uri != store.uri]
+    return [_reuse(plan, Copying(store, source, lock)) for source in sources if source.uri != store.uri]
 
 
-def _reuse(plan: Plan, store: Store, source: Store, lock: Lock) -> Reused:
-    notices, num_trials, num_evaluations = [], 0, 0
-    lacking = [pool for pool in plan.pools if not store.exists(layout.pool_rows(pool.pool_id))]
+def foresee(resolved: Resolved, store: Store | None, only: Only) -> tuple[Plan, Foreseen]:
+    """The plan as it will stand when a run has taken over what the file's `reuse` has; nothing is copied.
+
+    `store` is None where there is no sweep folder yet. What only reading all of a folder would tell, such as a
+    checkpoint that changed, is found out by the run.
+
+    Raises:
+        InputError: a folder to reuse is not there.
+    """
+    foreseen = Foreseen(store)
+    plan = make_plan(resolved, store, only)
+    sources = opened_sources(resolved.sweep.reuse, resolved.where)
+    if not sources or plan.is_finished:
+        return plan, foreseen
+    found = [_reuse(plan, Looking(foreseen, s)) for s in sources if store is None or s.uri != store.uri]
+    after = plan_of(resolved, foreseen, only)
+    taken = {key: reused.uri for reused in reversed(found) for key in reused.keys}
+    notices = (*after.notices, *(notice for reused in found for notice in reused.notices))
+    return replace(after, taken=taken, notices=notices), foreseen
+
+
+def _reuse(plan: Plan, way: Way) -> Reused:
+    """Take what the part of the sweep that was asked for lacks."""
+    uri, notices, keys = way.source.uri, [], []
+    lacking = [pool for pool in plan.pools if not way.there.exists(layout.pool_rows(pool.pool_id))]
     shared = set()
     for pool in plan.pools:
         try:
-            shared |= {pool.pool_id} if _take_pool(pool, store, source, lock) else set()
+            shared |= {pool.pool_id} if _take_pool(pool, way) else set()
         except (SchemaError, KeyError) as error:
-            notices.append(f"{source.uri}: {pool.title} is not taken over: {error}")
-    taken = [
-        study for study in plan.studies if study.record is None and _take_study(study.study_id, store, source, lock)
-    ]
-    for trial in (*plan.trials, *_trials_of(taken, plan, store)):
-        if trial.state == "finished":
+            notices.append(f"{uri}: {pool.title} is not taken over: {error}")
+    pools = [pool.pool_id for pool in lacking if pool.pool_id in shared]
+    searches = [s for s in plan.studies if s.record is None and plan.only.takes_study(s.cell) and _take_study(s, way)]
+    num_trials, num_evaluations = 0, 0
+    for trial in (*plan.trials, *_trials_of(searches, plan, way.there)):
+        if trial.state == "finished" or not plan.only.takes(trial.spec):
             continue
         try:
-            num_trials += _take_trial(trial.trial_id, store, source, lock)
-            num_evaluations += _take_evaluations(trial.spec, trial.trial_id, plan, shared, store, source, lock)
+            is_taken = _take_trial(trial.trial_id, way)
+            num_trials += is_taken
+            num_taken = _take_evaluations(trial.spec, trial.trial_id, plan, shared, way)
+            num_evaluations += num_taken
+            keys += [trial.trial_id] if is_taken or num_taken else []
         except (ChangedCheckpointError, SchemaError, KeyError) as error:
-            notices.append(f"{source.uri}: {trial.spec.title} is not taken over: {error}")
-    num_probes = 0
-    for probe in plan.probes:
-        key = layout.probe_rows(probe.probe_id)
-        if not store.exists(key) and source.exists(key):
-            try:
-                _copy_file(key, "probes", store, source, lock)
-            except SchemaError as error:
-                notices.append(f"{source.uri}: probe {probe.spec.title} is not taken over: {error}")
-                continue
-            _copy_status(layout.probe_prefix(probe.probe_id), store, source, lock)
-            num_probes += 1
+            notices.append(f"{uri}: {trial.spec.title} is not taken over: {error}")
+    probes = list(_take_probes(plan, way, notices))
     return Reused(
-        uri=source.uri,
+        uri=uri,
+        keys=(*keys, *pools, *probes, *(study.study_id for study in searches)),
         num_trials=num_trials,
-        num_probes=num_probes,
+        num_probes=len(probes),
         num_evaluations=num_evaluations,
-        num_pools=sum(pool.pool_id in shared for pool in lacking),
-        num_searches=len(taken),
+        num_pools=len(pools),
+        num_searches=len(searches),
         notices=tuple(notices),
     )
 
 
-def _take_pool(pool: PoolPlan, store: Store, source: Store, lock: Lock) -> bool:
+def _take_probes(plan: Plan, way: Way, notices: list[str]) -> Iterator[str]:
+    """The keys of those that were taken; `notices` get what could not be."""
+    for probe in plan.probes_left:
+        rows = layout.probe_rows(probe.probe_id)
+        if way.there.exists(rows) or not way.source.exists(rows):
+            continue
+        try:
+            way.file(rows, "probes")
+        except SchemaError as error:
+            notices.append(f"{way.source.uri}: probe {probe.spec.title} is not taken over: {error}")
+            continue
+        way.status(layout.probe_prefix(probe.probe_id))
+        yield probe.probe_id
+
+
+def _take_pool(pool: PoolPlan, way: Way) -> bool:
     """A pool, or what starting encoders gave to one that is not built; whether both folders now have the same.
 
     Pools of one identity that were built on different devices may differ where scores differ by rounding: rows on
     another pool than the own are not taken over.
     """
-    rows = layout.pool_rows(pool.pool_id)
-    if source.exists(rows) and not store.exists(rows):
-        lock.verify()
-        store.write(layout.pool_record(pool.pool_id), source.read(layout.pool_record(pool.pool_id)))
-        _copy_file(rows, "pools", store, source, lock)
-    if not store.exists(rows):
+    rows, source = layout.pool_rows(pool.pool_id), way.source
+    if source.exists(rows) and not way.there.exists(rows):
+        way.file(layout.pool_record(pool.pool_id))
+        way.file(rows, "pools")
+    if not way.there.exists(rows):
         encoders = pool.spec.pool.encoders if pool.spec.pool else ()
         for part in (layout.pool_part_rows(pool_part_id(pool.spec, encoder)) for encoder in encoders):
-            if source.exists(part) and not store.exists(part):
-                _copy_file(part, "pools", store, source, lock)
-    if not (store.exists(rows) and source.exists(rows)):
+            if source.exists(part) and not way.there.exists(part):
+                way.file(part, "pools")
+    if not (way.there.exists(rows) and source.exists(rows)):
         return False
-    return bool(read_rows(store, rows, "pools").equals(read_rows(source, rows, "pools")))
+    return bool(read_rows(way.there, rows, "pools").equals(read_rows(source, rows, "pools")))
 
 
-def _take_study(study_id: str, store: Store, source: Store, lock: Lock) -> bool:
+def _take_study(study: StudyPlan, way: Way) -> bool:
     """Its samples' rows, then its record; weights of samples are kept nowhere."""
-    record = read_study(source, study_id)
+    source = way.source
+    record = read_study(source, study.study_id)
     if record is None:
         return False
     try:
         for key in (sample.trial_id for sample in record.samples):
             for rows, table in ((layout.history_rows(key), "history"), (layout.trial_rows(key), "trials")):
-                if source.exists(rows) and not store.exists(rows):
-                    _copy_file(rows, table, store, source, lock)
-            spec = layout.spec_key(layout.trial_prefix(key))
-            store.write(spec, source.read(spec))
-            store.write(layout.evaluations_key(key), layout.evaluations_to_bytes(()))
-            _copy_status(layout.trial_prefix(key), store, source, lock)
+                if source.exists(rows) and not way.there.exists(rows):
+                    way.file(rows, table)
+            way.file(layout.spec_key(layout.trial_prefix(key)))
+            way.no_evaluations(key)
+            way.status(layout.trial_prefix(key))
     except (SchemaError, KeyError):  # of another version: it is searched here
         return False
-    lock.verify()
-    write_study(store, study_id, record)
+    way.file(layout.study_key(study.study_id))
     return True
 
 
-def _trials_of(studies: Sequence[StudyPlan], plan: Plan, store: Store) -> list[TrialPlan]:
+def _trials_of(studies: Sequence[StudyPlan], plan: Plan, there: Readable) -> list[TrialPlan]:
     """The trials that these studies, whose records are there now, lead to."""
-    found = [replace(study, record=read_study(store, study.study_id)) for study in studies]
+    found = [replace(study, record=read_study(there, study.study_id)) for study in studies]
     specs = [spec for study in found for spec in study.trials()]
-    return [trial_plan(trial_id(spec), spec, plan.evaluations, store) for spec in specs]
+    return [trial_plan(trial_id(spec), spec, plan.evaluations, there) for spec in specs]
 
 
-def _take_trial(key: str, store: Store, source: Store, lock: Lock) -> bool:
+def _take_trial(key: str, way: Way) -> bool:
     """Its checkpoint, then its history, then its row, which says that all is there."""
-    if store.exists(layout.trial_rows(key)) or not source.exists(layout.trial_rows(key)):
+    source, row_key = way.source, layout.trial_rows(key)
+    if way.there.exists(row_key) or not source.exists(row_key):
         return False
-    [row] = read_rows(source, layout.trial_rows(key), "trials").to_pylist()
-    lock.verify()
-    _copy_checkpoint(layout.checkpoint_prefix(key), row["checkpoint_hash"], store, source)
+    [row] = read_rows(source, row_key, "trials").to_pylist()
+    way.checkpoint(layout.checkpoint_prefix(key), row["checkpoint_hash"])
     if source.exists(layout.history_rows(key)):
-        _copy_file(layout.history_rows(key), "history", store, source, lock)
-    _copy_status(layout.trial_prefix(key), store, source, lock)
-    store.write(layout.trial_rows(key), source.read(layout.trial_rows(key)))
+        way.file(layout.history_rows(key), "history")
+    way.status(layout.trial_prefix(key))
+    way.file(row_key)
     return True
 
 
-def _copy_checkpoint(prefix: str, expected_hash: str, store: Store, source: Store) -> None:
-    from trainers.encoders.checkpoints import checkpoint_hash  # here: it takes torch, which most runs do without
-
-    def fill(folder: Path) -> None:
-        with source.get_folder(prefix) as theirs:
-            shutil.copytree(theirs, folder, dirs_exist_ok=True, copy_function=shutil.copyfile)
-        found = checkpoint_hash(folder)
-        if found != expected_hash:
-            raise ChangedCheckpointError(f"its checkpoint's hash is {found}, and its row says {expected_hash}")
-
-    store.put_folder(prefix, fill)
-
-
-def _copy_file(key: str, table: str | None, store: Store, source: Store, lock: Lock) -> None:
-    if table is not None:
-        read_rows(source, key, table)  # what another version of the contract wrote would be no use here
-    lock.verify()
-    store.write(key, source.read(key))
-
-
-def _copy_status(prefix: str, store: Store, source: Store, lock: Lock) -> None:
-    key = layout.status_key(prefix)
-    if not source.exists(key):
-        return
-    status = layout.from_bytes(Status, source.read(key))
-    lock.verify()
-    store.write(key, layout.to_bytes(replace(status, reason=f"taken over from {source.uri}")))
-
-
-def _take_evaluations(
-    spec: TrialSpec, key: str, plan: Plan, pools: Container[str], store: Store, source: Store, lock: Lock
-) -> int:
+def _take_evaluations(spec: TrialSpec, key: str, plan: Plan, pools: Container[str], way: Way) -> int:
     """The rows of its checkpoint that the plan asks for, on pools those on `pools`, which both folders have.
 
     Returns how many evaluations are whole now that were not.
     """
-    if not store.exists(layout.trial_rows(key)):
+    there = way.there
+    if not there.exists(layout.trial_rows(key)):
         return 0
-    [row] = read_rows(store, layout.trial_rows(key), "trials").to_pylist()
+    [row] = read_rows(there, layout.trial_rows(key), "trials").to_pylist()
     similarity = trained_similarity(spec.similarity, row["gamma_q"], row["gamma_d"])
     taken = 0
-    for evaluation in (evaluation_for(spec.encoder, e.spec) for e in plan.evaluations):
-        before = missing_evaluations(row["checkpoint_hash"], similarity, evaluation, store)
+    for evaluation in (evaluation_for(spec.encoder, e.spec) for e in plan.evaluations if is_known(e.spec)):
+        before = missing_evaluations(row["checkpoint_hash"], similarity, evaluation, there)
         if not before or (evaluation.pool is not None and pool_id(evaluation) not in pools):
             continue
-        for file, table in files_of(row["checkpoint_hash"], similarity, evaluation, source):
-            if source.exists(file) and not store.exists(file):
-                _copy_file(file, table, store, source, lock)
-        taken += len(before) - len(missing_evaluations(row["checkpoint_hash"], similarity, evaluation, store))
+        for file, table in files_of(row["checkpoint_hash"], similarity, evaluation, way.source):
+            if way.source.exists(file) and not there.exists(file):
+                way.file(file, table)
+        taken += len(before) - len(missing_evaluations(row["checkpoint_hash"], similarity, evaluation, there))
     return taken
 
 

@@ -4,7 +4,7 @@ Keys are relative POSIX paths ('trials/ab12/record.json'). `open_store` picks th
 A crash at any moment leaves a key either absent or whole.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +55,13 @@ class Readable(Protocol):
 
     def exists(self, key: str) -> bool:
         """Whether `key` holds bytes."""
+
+
+class Listable(Readable, Protocol):
+    """What sums over a sweep folder ask of it beside that."""
+
+    def list(self, prefix: str) -> Sequence[str]:
+        """All keys that begin with the folder `prefix`, sorted."""
 
 
 class Store(Readable, Protocol):

@@ -1,12 +1,14 @@
 """What another sweep folder has finished is taken over, checked, and that folder is left as it is."""
 
 import shutil
+from dataclasses import replace
 
 import pytest
 
+from orchestrator.only import parse_only
 from orchestrator.plan import make_plan
 from orchestrator.resolve import resolve
-from orchestrator.reuse import opened_sources, reuse_finished
+from orchestrator.reuse import foresee, opened_sources, reuse_finished
 from results.layout import SWEEP_LOCK
 from results.store import open_store
 from search_spaces.problems import InputError
@@ -40,16 +42,25 @@ def larger(make_sweep):
     )
 
 
-def _reuse(sweep, source):
-    """Take over what `source` has; (what was taken, the plan after it)."""
+def _reuse(sweep, source, only=None):
+    """Take over what `source` has; (what was taken, the plan after it), which is what the plan before it foresaw."""
     store = open_store(str(sweep.folder))
     resolved = resolve(sweep.file)
+    resolved = replace(resolved, sweep=resolved.sweep.model_copy(update={"reuse": (str(source),)}))
+    part = parse_only(only, resolved.expansion)
+    foreseen, _ = foresee(resolved, store, part)
     lock = store.lock(SWEEP_LOCK, owner="test", stale_after_s=30)
     try:
-        [reused] = reuse_finished(make_plan(resolved, store), store, opened_sources([str(source)], "sweep.yaml"), lock)
+        sources = opened_sources([str(source)], "sweep.yaml")
+        [reused] = reuse_finished(make_plan(resolved, store, part), store, sources, lock)
     finally:
         lock.release()
-    return reused, make_plan(resolved, store)
+    plan = make_plan(resolved, store, part)
+    if not reused.notices:
+        assert [trial.state for trial in foreseen.trials] == [trial.state for trial in plan.trials]
+        assert [probe.finished for probe in foreseen.probes] == [probe.finished for probe in plan.probes]
+        assert set(foreseen.taken) == set(reused.keys)
+    return reused, plan
 
 
 def test_only_what_no_folder_has_is_left(finished, larger):
@@ -82,6 +93,13 @@ def test_only_what_no_folder_has_is_left(finished, larger):
 def done_before(sweep):
     """When the sweep's run began."""
     return min(path.stat().st_mtime for path in sweep.folder.glob("logs/*.log"))
+
+
+def test_of_a_part_only_that_part_is_taken_over(finished, larger):
+    reused, plan = _reuse(larger, finished.folder, "similarity=qnorm")
+    assert (reused.num_trials, reused.num_probes) == (2, 1)
+    assert [trial.state for trial in plan.trials if trial.spec.title.endswith("cosine/s0")] == ["left"]
+    assert len(list(larger.folder.glob("trials/*/trial.parquet"))) == 2
 
 
 def test_a_checkpoint_that_changed_is_not_taken_over(finished, larger, tmp_path):
