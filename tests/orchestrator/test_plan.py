@@ -117,6 +117,7 @@ def test_a_tuned_sweep_says_what_is_searched(make_sweep):
             "num_left": 5,
             "num_trials": 1,
             "found": None,
+            "take_over_from": None,
         }
         for similarity in ("cosine", "qnorm")
     ]
