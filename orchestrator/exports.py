@@ -1,7 +1,7 @@
 """What a sweep showed: all tables, plots, the report and the headline; into its folder, and for tracking."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from results.store import Store
 from results.tables.built import BuiltTables, build_tables
 from results.tables.table import Table, TableOptions
 
+_BASELINE = TableOptions().baseline
 _MAX_GAINS, _MAX_METRICS = 40, 48  # numbers of the parent run, which stays under 50
 
 
@@ -49,7 +50,7 @@ def export_all(store: Store, record: SweepRecord) -> SweepSummary:
     return SweepSummary(
         description=_description(collected, tables, texts),
         files=files,
-        metrics=_headline_gains(tables["gains"].rows) if "gains" in tables else {},
+        metrics=_headline_gains(tables["gains"].rows, record.primary_groups) if "gains" in tables else {},
         num_missing=len(collected.missing),
     )
 
@@ -67,7 +68,7 @@ def _description(collected: Collected, tables: Mapping[str, Table], texts: Mappi
             whole = (
                 f"Scores on pools, parts of each corpus: `tables/gains.md` says how far they are to be trusted. {whole}"
             )
-        return headline(rows, baseline="cosine", primary_groups=primary, limit=MAX_DESCRIPTION, whole=whole)
+        return headline(rows, baseline=_BASELINE, primary_groups=primary, limit=MAX_DESCRIPTION, whole=whole)
     first = next(iter(tables), None)
     lines = texts[f"tables/{first}.md"].decode().rstrip().splitlines() if first else []
     return fitted(lines, [whole], MAX_DESCRIPTION)
@@ -94,12 +95,15 @@ def _drawn_files(collected: Collected, built: BuiltTables) -> dict[str, bytes]:
     return {**files, FILE_NAME: render(collected, built, plots)}
 
 
-def _headline_gains(rows: pl.DataFrame) -> dict[str, float]:
+def _headline_gains(rows: pl.DataFrame, primary_groups: Sequence[str]) -> dict[str, float]:
     """Gains in points (times 100) per family, regime, scale, group and similarity: at most 40, intervals as room is.
 
-    The ends of a gain's interval for these data sets are `gain_low/...` and `gain_high/...`.
+    Those on primary groups come first, in the table's order; the baseline has none. The ends of a gain's interval for
+    these data sets are `gain_low/...` and `gain_high/...`.
     """
-    trained = rows.filter((pl.col("kind") == "train") & pl.col("gain").is_not_null()).head(_MAX_GAINS)
+    has_gain = (pl.col("kind") == "train") & (pl.col("similarity") != _BASELINE) & pl.col("gain").is_not_null()
+    primary_first = ~pl.col("group").is_in(list(primary_groups))
+    trained = rows.filter(has_gain).sort(primary_first, maintain_order=True).head(_MAX_GAINS)
     several_scales = trained["scale"].n_unique() > 1
     named = [(_gain_place(row, several_scales), row) for row in trained.iter_rows(named=True)]
     metrics = {f"gain/{place}": 100 * row["gain"] for place, row in named}

@@ -9,11 +9,13 @@ from orchestrator.only import Only, needed_by
 from orchestrator.pool_notes import pool_notes
 from orchestrator.resolve import Resolved
 from orchestrator.tracking_place import absolute_uri
+from results.declarations import declared_groups
 from results.layout import (
     LeftOut,
     PlannedEvaluation,
     PlannedStudy,
     PlannedTrial,
+    Redeclared,
     SweepRecord,
     checkpoint_prefix,
     from_bytes,
@@ -141,6 +143,7 @@ class Plan:
     evaluations: tuple[GroupedEvaluation, ...]
     left_out: tuple[LeftOut, ...]
     primary_groups: tuple[str, ...]
+    redeclared: tuple[Redeclared, ...] = ()
     pools: tuple[PoolPlan, ...] = ()
     notices: tuple[str, ...] = ()
     studies: tuple[StudyPlan, ...] = ()
@@ -180,6 +183,7 @@ def make_plan(resolved: Resolved, store: Store | None, only: Only | None = None)
 def plan_of(resolved: Resolved, there: Readable | None, only: Only | None = None) -> Plan:
     """As `make_plan`, of a sweep folder that need not be one."""
     expansion = resolved.expansion
+    primary_groups, redeclared = declared_groups(expansion.primary_groups, there)
     cells, nameless_studies = _identified(expansion.tuned, study_id)
     studies = [StudyPlan(cell=cell, study_id=key, record=_study(key, there)) for key, cell in cells.items()]
     of_studies = (spec for study in studies for spec in study.trials())
@@ -196,7 +200,8 @@ def plan_of(resolved: Resolved, there: Readable | None, only: Only | None = None
         ),
         evaluations=expansion.evaluations,
         left_out=tuple(LeftOut(title=cell.title, reason=cell.reason) for cell in expansion.left_out),
-        primary_groups=expansion.primary_groups,
+        primary_groups=primary_groups,
+        redeclared=redeclared,
         pools=tuple(
             PoolPlan(spec=spec, pool_id=key, built=there is not None and there.exists(pool_rows(key)))
             for key, spec in pools.items()
@@ -230,6 +235,7 @@ def sweep_record(plan: Plan) -> SweepRecord:
         evaluations=tuple(_planned_evaluation(e) for e in plan.evaluations),
         left_out=(*plan.left_out, *_not_here(plan)),
         primary_groups=plan.primary_groups,
+        redeclared=plan.redeclared,
         room=room_of(plan.sweep.checkpoints),
         tracking_uri=absolute_uri(uri) if (uri := plan.sweep.tracking.uri) is not None else None,
         register_best=plan.sweep.tracking.register_best,

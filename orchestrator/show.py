@@ -26,8 +26,8 @@ from results.layout import (
     trial_rows,
 )
 from results.locks import is_held
-from results.missing_files import missing_files
 from results.references import load_references
+from results.refusals import refusal
 from results.rendering import export, terminal
 from results.rows import read_rows
 from results.schemas import SchemaError
@@ -202,6 +202,7 @@ def write_tables(source: Source, request: TablesRequest) -> None:
     for warning in collected.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     faults: list[Problem] = []
+    holes: dict[str, tuple[str, ...]] = {}
     for name in names:
         try:
             table = build_table(name, collected, request.options)
@@ -210,10 +211,11 @@ def write_tables(source: Source, request: TablesRequest) -> None:
             faults.append(Problem(where=source.uri, key=name, message=str(error)))
             continue
         except TableHasHolesError as error:
-            message = error.told(missing_files(collected))
-            faults.append(Problem(where=source.uri, key=name, message=message))
+            holes[name] = error.holes
             continue
         _write(files, request.output)
+    if holes:
+        faults.append(Problem(where=source.uri, key="holes", message=refusal(holes, collected)))
     if faults:
         raise InputError(faults)
 

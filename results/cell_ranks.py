@@ -24,6 +24,9 @@ _TYPES = {
 }
 
 
+_Pairs = Mapping[tuple[str, str], float | None]
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Won:
     """By similarity, the data sets where it scores best, and those it really won."""
@@ -40,12 +43,15 @@ def cell_ranks(
     Columns: those of CELL_TYPES, `similarity`, `mean_rank` (1 is best), `num_best` of `num_data_sets` where it scores
     best, `num_won` where it can also be told from the second there (p of the leads adjusted over all data sets of all
     rows), Friedman's chi square and p (the same in a cell's rows), `adjusted_p` (Friedman's, over the cells), and p of
-    the pair with the baseline and with the first in rank, from the post-hoc test. `reason` says why there is none.
+    the pair with the baseline and with the first in rank, from the post-hoc test: Holm's over all pairs of all cells,
+    Nemenyi's, which is a test of one cell, over that cell's. `reason` says why there is none.
     Similarities that cannot be compared are left out, unless none can.
     """
     several = [cell for cell in cells if cell.num_data_sets > 1]
     won = _won(several, correction)
-    found = [_rows(cell, baseline, post_hoc, of_cell) for cell, of_cell in zip(several, won, strict=True)]
+    rankings = [_ranking(cell.scores, post_hoc) for cell in several]
+    pairs = _adjusted_pairs(rankings)
+    found = [_rows(*of_cell, baseline) for of_cell in zip(several, rankings, pairs, won, strict=True)]
     one_each = adjust([rows[0]["friedman_p"] for rows in found], correction)
     adjusted_p = [p for rows, p in zip(found, one_each, strict=True) for _ in rows]
     frame = pl.DataFrame([row for rows in found for row in rows], schema=_TYPES)
@@ -72,9 +78,24 @@ def _alone(group: GroupScores) -> list[GroupScores]:
     return [replace(group, name=name, data_sets=tuple(parts)) for name, parts in group.members.items()]
 
 
-def _rows(cell: Compared, baseline: str, post_hoc: PostHoc, won: _Won) -> list[dict[str, Any]]:
-    group = cell.scores
+def _ranking(group: GroupScores | None, post_hoc: PostHoc) -> Ranking | None:
     if group is None or len(group.columns) < 2:
+        return None
+    scores_JC = np.stack([group_means(alone) for alone in _alone(group)])
+    return rank_over_data_sets(scores_JC, group.columns, post_hoc=post_hoc)
+
+
+def _adjusted_pairs(rankings: Sequence[Ranking | None]) -> list[_Pairs]:
+    """The p of each ranking's pairs."""
+    unadjusted = [(ranking.unadjusted_pair_p if ranking else None) or {} for ranking in rankings]
+    left = iter(adjust([p for of_cell in unadjusted for p in of_cell.values()], "holm"))
+    over_all = [{pair: next(left) for pair in of_cell} for of_cell in unadjusted]
+    return [own or (ranking.pair_p if ranking else None) or {} for own, ranking in zip(over_all, rankings, strict=True)]
+
+
+def _rows(cell: Compared, ranking: Ranking | None, pairs: _Pairs, won: _Won, baseline: str) -> list[dict[str, Any]]:
+    group = cell.scores
+    if group is None or ranking is None:
         reason = cell.why_not(*cell.similarities) or "only one similarity is trained here"
         return [
             {
@@ -86,8 +107,6 @@ def _rows(cell: Compared, baseline: str, post_hoc: PostHoc, won: _Won) -> list[d
             }
             for name in cell.similarities
         ]
-    scores_JC = np.stack([group_means(alone) for alone in _alone(group)])
-    ranking = rank_over_data_sets(scores_JC, group.columns, post_hoc=post_hoc)
     compared = " ".join(trial for name in group.columns for trial in cell.trial_ids[name])
     first = min(group.columns, key=lambda name: ranking.mean_ranks[name])
     return [
@@ -100,8 +119,8 @@ def _rows(cell: Compared, baseline: str, post_hoc: PostHoc, won: _Won) -> list[d
             "num_data_sets": ranking.num_data_sets,
             "friedman": ranking.statistic,
             "friedman_p": ranking.p,
-            "baseline_p": _pair_p(ranking, name, baseline),
-            "first_p": _pair_p(ranking, name, first),
+            "baseline_p": pairs.get((name, baseline), pairs.get((baseline, name))),
+            "first_p": pairs.get((name, first), pairs.get((first, name))),
             "critical_difference": ranking.critical_difference,
             "reason": ranking.reason,
             "trial_ids": " ".join(cell.trial_ids[name]),
@@ -110,8 +129,3 @@ def _rows(cell: Compared, baseline: str, post_hoc: PostHoc, won: _Won) -> list[d
         }
         for name in group.columns
     ]
-
-
-def _pair_p(ranking: Ranking, one: str, other: str) -> float | None:
-    pairs = ranking.pair_p or {}
-    return pairs.get((one, other), pairs.get((other, one)))

@@ -4,20 +4,18 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from results.query_scores import DataKey, QueryScores
-from results.scores import refuse_mixed_measures
+from results.query_scores import DataKey, QueryScores, data_set_scores_of
+from results.scores import ROWS_MISSING, refuse_mixed_measures
 from results.selection import refuse_mixed_tiers, scale_name
 from results.statistics.contrasts import paired_gain
-from results.statistics.estimate import Estimate, Floats, Target
-from results.statistics.groups import DataSetScores, GroupScores
+from results.statistics.estimate import Estimate, Target
+from results.statistics.groups import GroupScores
 from search_spaces.catalogue.similarities import SIMILARITIES
 
 MODEL = ("task", "training_data", "training_data_hash", "scale_mode", "scale_value", "family", "layers")
 TRAINING = (*MODEL, "init_regime")
-ROWS_MISSING = "its rows are missing"
 UNLIKE_SEEDS = "its seeds are not those it is compared with"
 
 
@@ -83,60 +81,100 @@ CELL_TYPES: Mapping[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class _Candidate:
-    """A similarity's trials, and its scores on each data set; None where a query is missing."""
+    """A similarity's trials, and whether no query of theirs is missing on any data set."""
 
     seeds: tuple[int, ...]
     trial_ids: tuple[str, ...]
-    scores: tuple[Floats, ...] | None
+    score_similarity: str
+    is_whole: bool
 
 
-def compared(scores: Mapping[DataKey, QueryScores], expected: pl.DataFrame, *, reference: str) -> list[Compared]:
-    """One for each model, init regime and group of the trained rows of `expected`, in its order.
+class Comparisons:
+    """The cells of some trained rows: which of a cell's similarities are compared follows from whose seeds count."""
 
-    Args:
-        scores: those of `query_scores.query_scores`.
-        expected: that of `Collected`, chosen; or what `scores.by_data_set` makes of it.
-        reference: the similarity whose seeds the others must have; where it was not trained, the first that is whole.
+    def __init__(self, scores: Mapping[DataKey, QueryScores], expected: pl.DataFrame) -> None:
+        """Find each model, init regime and group of the trained rows of `expected`, in its order.
 
-    Raises:
-        MixedMeasuresError: a group whose data sets have different main measures.
-        SelectionError: some of the scores are on pools, and others over whole corpora.
-    """
-    trained = expected.filter(pl.col("kind") == "train")
-    refuse_mixed_measures(trained)
-    refuse_mixed_tiers(trained)
-    keys = [*TRAINING, "group", "measure"]
-    split_up = _with_several_splits(trained)
-    return [
-        _compared(scores, dict(zip(keys, key, strict=True)), rows, reference, split_up)
-        for key, rows in trained.group_by(keys, maintain_order=True)
-    ]
+        Args:
+            scores: those of `query_scores.query_scores`.
+            expected: that of `Collected`, chosen; or what `scores.by_data_set` makes of it.
+
+        Raises:
+            MixedMeasuresError: a group whose data sets have different main measures.
+            SelectionError: some of the scores are on pools, and others over whole corpora.
+        """
+        trained = expected.filter(pl.col("kind") == "train")
+        refuse_mixed_measures(trained)
+        refuse_mixed_tiers(trained)
+        keys = [*TRAINING, "group", "measure"]
+        split_up = _with_several_splits(trained)
+        self._cells = [
+            _Cell(scores, dict(zip(keys, key, strict=True)), rows, split_up)
+            for key, rows in trained.group_by(keys, maintain_order=True)
+        ]
+
+    def like(self, *similarities: str) -> list[Compared]:
+        """Each cell, with the similarities that have the seeds of those named (of all where none is named, or trained).
+
+        Where these have different seeds among themselves, the seeds of most of them count; of as many the longer
+        list, then the first in the catalogue's order.
+        """
+        return [cell.like(similarities) for cell in self._cells]
 
 
-def _compared(
-    scores: Mapping[DataKey, QueryScores],
-    key: Mapping[str, Any],
-    rows: pl.DataFrame,
-    reference: str,
-    split_up: Collection[str],
-) -> Compared:
-    data = rows.select("data_set", "data_hash", "split", "tier", "part_of").unique(maintain_order=True)
-    names = _names(data, split_up)
-    found = {name: _candidate(scores, key["measure"], data, of) for name, of in _by_similarity(rows)}
-    like = _alike(found, reference)
-    training = {name: key[name] for name in TRAINING}
-    training["scale"] = scale_name(training["scale_mode"], training["scale_value"])
-    return Compared(
-        training=training,
-        group=key["group"],
-        measure=key["measure"],
-        similarities=tuple(found),
-        num_data_sets=len({whole for _, whole in names}),
-        scores=_group(training, key["group"], names, {name: found[name] for name in like}),
-        seeds=found[like[0]].seeds if like else (),
-        trial_ids={name: candidate.trial_ids for name, candidate in found.items()},
-        reasons={n: UNLIKE_SEEDS if c.scores else ROWS_MISSING for n, c in found.items() if n not in like},
-    )
+class _Cell:
+    """One model, init regime and group. What is compared alike is one object, since several tables show it."""
+
+    def __init__(
+        self,
+        scores: Mapping[DataKey, QueryScores],
+        key: Mapping[str, Any],
+        rows: pl.DataFrame,
+        split_up: Collection[str],
+    ) -> None:
+        data = rows.select("data_set", "data_hash", "split", "tier", "part_of").unique(maintain_order=True)
+        self._key = key
+        self._names = _names(data, split_up)
+        of_data = data.select("data_set", "data_hash", "split", "tier").iter_rows(named=True)
+        keys = [DataKey(**row, measure=key["measure"]) for row in of_data]
+        self._data = [scores.get(data_key) for data_key in keys]
+        self._found = {name: _candidate(self._data, of) for name, of in _by_similarity(rows)}
+        self._made: dict[tuple[str, ...], Compared] = {}
+
+    def like(self, similarities: Sequence[str]) -> Compared:
+        alike = tuple(_alike(self._found, similarities))
+        if alike not in self._made:
+            self._made[alike] = self._compared(alike)
+        return self._made[alike]
+
+    def _compared(self, alike: Sequence[str]) -> Compared:
+        found = self._found
+        training = {name: self._key[name] for name in TRAINING}
+        training["scale"] = scale_name(training["scale_mode"], training["scale_value"])
+        return Compared(
+            training=training,
+            group=self._key["group"],
+            measure=self._key["measure"],
+            similarities=tuple(found),
+            num_data_sets=len({whole for _, whole in self._names}),
+            scores=self._group(training, alike) if alike else None,
+            seeds=found[alike[0]].seeds if alike else (),
+            trial_ids={name: candidate.trial_ids for name, candidate in found.items()},
+            reasons={n: UNLIKE_SEEDS if c.is_whole else ROWS_MISSING for n, c in found.items() if n not in alike},
+        )
+
+    def _group(self, training: Mapping[str, Any], alike: Sequence[str]) -> GroupScores:
+        sides = [(self._found[name].score_similarity, self._found[name].trial_ids) for name in alike]
+        return GroupScores(
+            name=self._key["group"],
+            trainings=" ".join(str(training[name]) for name in TRAINING),
+            columns=tuple(alike),
+            data_sets=tuple(
+                data_set_scores_of(of_data, sides, name=name, part_of=whole)
+                for (name, whole), of_data in zip(self._names, self._data, strict=True)
+                if of_data is not None  # which it is not where something is compared
+            ),
+        )
 
 
 def _with_several_splits(rows: pl.DataFrame) -> Collection[str]:
@@ -161,41 +199,21 @@ def _by_similarity(rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
         yield name, parts[name,].unique("trial_id", keep="first", maintain_order=True).sort("seed")
 
 
-def _candidate(
-    scores: Mapping[DataKey, QueryScores], measure: str, data: pl.DataFrame, trials: pl.DataFrame
-) -> _Candidate:
+def _candidate(data: Sequence[QueryScores | None], trials: pl.DataFrame) -> _Candidate:
     ids, similarity = tuple(trials["trial_id"]), trials["score_similarity"][0]
-    found = []
-    for row in data.iter_rows(named=True):
-        of_data = scores.get(DataKey(row["data_set"], row["data_hash"], row["split"], row["tier"], measure))
-        values_SQ = None if of_data is None else of_data.seeds_by_queries(ids, similarity)
-        if values_SQ is None:
-            return _Candidate(seeds=tuple(trials["seed"]), trial_ids=ids, scores=None)
-        found.append(values_SQ)
-    return _Candidate(seeds=tuple(trials["seed"]), trial_ids=ids, scores=tuple(found))
+    is_whole = all(of is not None and of.seeds_by_queries(ids, similarity) is not None for of in data)
+    return _Candidate(
+        seeds=tuple(trials["seed"]), trial_ids=ids, score_similarity=similarity, is_whole=bool(data) and is_whole
+    )
 
 
-def _alike(found: Mapping[str, _Candidate], reference: str) -> list[str]:
-    """Those with the reference's seeds of which nothing is missing."""
-    whole = [name for name, candidate in found.items() if candidate.scores]
+def _alike(found: Mapping[str, _Candidate], similarities: Sequence[str]) -> list[str]:
+    """Those of which nothing is missing, with the seeds that `Comparisons.like` says."""
+    whole = [name for name, candidate in found.items() if candidate.is_whole]
     if not whole:
         return []
-    first = found[reference if reference in found else whole[0]]
-    return [name for name in whole if found[name].seeds == first.seeds]
-
-
-def _group(
-    training: Mapping[str, Any], group: str, names: Sequence[tuple[str, str]], alike: Mapping[str, _Candidate]
-) -> GroupScores | None:
-    if not alike:
-        return None
-    by_data = zip(*(candidate.scores or () for candidate in alike.values()), strict=True)
-    return GroupScores(
-        name=group,
-        trainings=" ".join(str(training[name]) for name in TRAINING),
-        columns=tuple(alike),
-        data_sets=tuple(
-            DataSetScores(name=name, part_of=whole, values_CSQ=np.stack(columns))
-            for (name, whole), columns in zip(names, by_data, strict=True)
-        ),
-    )
+    named = [name for name in found if name in similarities]
+    deciding = [name for name in named if name in whole] or named or whole
+    seeds = [found[name].seeds for name in deciding]
+    most = max(seeds, key=lambda of: (seeds.count(of), len(of)))
+    return [name for name in whole if found[name].seeds == most]

@@ -5,10 +5,10 @@ from typing import Any, Literal
 
 import polars as pl
 
-from results.observed_sides import ROWS_MISSING, SIDES, Observed, observe
+from results.observed_sides import SIDES, Observed, observe
 from results.predictions import PREDICTORS, predictions
 from results.query_scores import DataKey, QueryScores
-from results.scores import group_means
+from results.scores import ROWS_MISSING, group_means
 from results.selection import refuse_repeats, scale_name, select_trials
 from results.softmax import PROBE_SOFTMAX_COLUMNS, probe_softmax
 from search_spaces.catalogue.init_regimes import INIT_REGIMES
@@ -47,14 +47,16 @@ def fisher_check(
     """One row per predictor, trained cell and group: the call, the observed winner, and the verdict on the call.
 
     The first rows of a cell (`is_primary`) are of the primary groups, declared before running: where there are several
-    of them, their unweighted mean, as group PRIMARY. `gain` is qnorm's score minus dnorm's, seeds averaged, with the
-    interval and p of the two-way model (`results.statistics.contrasts`); the winner is the side on which that interval
-    lies, 'tie' where it holds 0 or is unknown (a difference that is the same in every query decides by its sign).
+    of them, their unweighted mean, as group PRIMARY: over all of them, never over a part. `gain` is qnorm's score
+    minus dnorm's, seeds averaged, with the interval and p of the two-way model (`results.statistics.contrasts`); the
+    winner is the side on which that interval lies, 'tie' where it holds 0 or is unknown (a difference that is the same
+    in every query decides by its sign).
     Where weights are random there is a probe, and a row, for each seed, held against that
     seed's trials. `sources` says what the interval takes as random: with one seed the winner is one of these
     checkpoints, not of the similarity.
 
-    Verdicts: 'hit', 'miss', 'undecided' (no call), 'tie' (no winner), 'not run' (the sweep does not train both sides).
+    Verdicts: 'hit', 'miss', 'undecided' (no call), 'tie' (no winner), 'not run' (the sweep does not train both sides,
+    or does not evaluate them on a group that counts; `reason` says which).
     A verdict that missing rows forbid is null, and `reason` says why. Scores are 0 to 1, kappa's logarithm is of base
     10. PROBE_SOFTMAX_COLUMNS say how sharp the softmax was at which the probe was taken. Frames and scores are those of
     `results.collect.Collected`. In `where`, a choice of similarity or kind changes nothing here.
@@ -97,7 +99,7 @@ class _Observations:
         primary_groups: Sequence[str],
     ) -> None:
         self._sides, self._means, self._queries = sides, means, queries
-        self._primary = [group for group in primary_groups if group in set(sides["group"])]
+        self._primary = tuple(primary_groups)
         self._known: dict[tuple[Any, ...], list[tuple[str, bool, str | None, Observed]]] = {}
 
     def rows(self, call: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -115,15 +117,15 @@ class _Observations:
             same.append(pl.col("seed") == seed)
         here = self._sides.filter(*same)
         for group, is_primary, members in self._groups():
-            sides = here.filter(pl.col("group").is_in(members))
-            measures = sides["measure"].unique().to_list()
-            observed = observe(sides, self._means, self._queries, members, cell=" ".join(map(str, cell)))
+            measures = here.filter(pl.col("group").is_in(members))["measure"].unique().to_list()
+            observed = observe(here, self._means, self._queries, members, cell=" ".join(map(str, cell)))
             yield group, is_primary, measures[0] if len(measures) == 1 else None, observed
 
     def _groups(self) -> Iterator[tuple[str, bool, Sequence[str]]]:
         """(name, whether the primary one, its groups): the primary one first, then the others in the sweep's order."""
         alone = len(self._primary) == 1
-        yield self._primary[0] if alone else PRIMARY, True, self._primary
+        if self._primary:
+            yield self._primary[0] if alone else PRIMARY, True, self._primary
         for group in self._sides["group"].unique(maintain_order=True):
             if not (alone and group in self._primary):
                 yield group, False, [group]
@@ -155,6 +157,8 @@ def _row(call: Mapping[str, Any], observed: Observed) -> dict[str, Any]:
 def _verdict(call: Mapping[str, Any], observed: Observed) -> tuple[Verdict | None, str | None]:
     if observed.not_trained:
         return "not run", f"the sweep does not train {' and '.join(observed.not_trained)} here"
+    if observed.not_evaluated:
+        return "not run", observed.reason
     if observed.difference is None:
         return None, observed.reason
     if call["call"] is None:

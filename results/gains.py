@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping
 
 import polars as pl
 
-from results.scores import group_means, mean_if_whole
+from results.scores import ROWS_MISSING, group_means, mean_if_whole
 from results.selection import (
     SelectionError,
+    data_names,
     refuse_pooled_data,
     refuse_repeats,
     scale_text,
@@ -22,10 +23,15 @@ _MODEL = ["task", "family", "layers", "init_regime"]
 _SCALE = ["scale_mode", "scale_value"]
 CELL = [*_MODEL, *_SCALE, "group", "measure"]
 _REPLICATE = ["training_data_hash", "seed"]
-ROWS_MISSING = "its rows are missing"
 BASELINE_MISSING = "the baseline's rows are missing"
 UNTRAINED_MISSING = "the untrained checkpoint's rows are missing"
 DERIVED_REASONS = (ROWS_MISSING, BASELINE_MISSING, UNTRAINED_MISSING)  # they follow from what collect lists as missing
+_COLUMNS = (
+    *("task", "training_data", "family", "layers", "init_regime", "scale", "group", "measure", "kind", "similarity"),
+    *("score", "baseline_score", "gain", "gain_ratio", "untrained_score"),
+    *SOFTMAX_COLUMNS,
+    *("rank", "num_seeds", "num_data_sets", "trial_ids", "baseline_trial_ids", "untrained_trial_ids", "reason"),
+)
 
 
 def gains(
@@ -70,26 +76,10 @@ def gains(
     cells = _with_gains(_cell_scores(group_means(scores, _at_each_scale(chosen))), baseline)
     named = pl.col("kind") == "train"
     result = cells.with_columns(
-        training_data=pl.when(named).then(pl.lit(" + ".join(trained["training_data"].unique().sort()))),
+        training_data=pl.when(named).then(data_names(trained)),
         scale=scale_text(),
     )
-    return select_result(_in_order(result, chosen), where).select(
-        *(
-            "task",
-            "training_data",
-            "family",
-            "layers",
-            "init_regime",
-            "scale",
-            "group",
-            "measure",
-            "kind",
-            "similarity",
-        ),
-        *("score", "baseline_score", "gain", "gain_ratio", "untrained_score"),
-        *SOFTMAX_COLUMNS,
-        *("rank", "num_seeds", "num_data_sets", "trial_ids", "baseline_trial_ids", "untrained_trial_ids", "reason"),
-    )
+    return select_result(_in_order(result, chosen), where).select(_COLUMNS)
 
 
 def start_similarity(name: str) -> str:

@@ -90,21 +90,34 @@ class PlannedEvaluation:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Redeclared:
+    """Primary groups that the sweep file came to declare when trials had finished, and when (ISO 8601, UTC)."""
+
+    groups: tuple[str, ...]
+    at: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class SweepRecord:
-    """What a sweep file expanded to when it was last run: `status` and `tables` read this, not the file."""
+    """What a sweep file expanded to when it was last run: `status` and `tables` read this, not the file.
+
+    `primary_groups`, whose unweighted mean decides the Fisher check's winner, are those that were declared before a
+    trial had finished; `redeclared` are later ones, which decide nothing.
+    """
 
     name: str
     trials: tuple[PlannedTrial, ...]
     probes: tuple[PlannedTrial, ...]
     evaluations: tuple[PlannedEvaluation, ...]
     left_out: tuple[LeftOut, ...]
-    primary_groups: tuple[str, ...]  # the groups whose unweighted mean decides the Fisher check's winner
+    primary_groups: tuple[str, ...]
     tracking_uri: str | None = None  # the file's tracking.uri; without one, SQLite that the sweep folder fills
     register_best: bool = False  # tracking.register
     upload_checkpoints: bool = False
     room: Room = field(default_factory=Room)
     studies: tuple[PlannedStudy, ...] = ()
     searched_under: str | None = None  # the one similarity of all studies, where tune.per names it
+    redeclared: tuple[Redeclared, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,8 @@ from results.selection import refuse_repeats, scale_text, select_result, select_
 from results.statistics.effect_sizes import Sample, coefficient_of_variation, cohen_d, sample_of
 
 Irrelevant = Literal["judged 0", "unjudged"]
+AGAINST: Irrelevant = "unjudged"
+"""The kind of irrelevant documents that nearly every data set has: what is compared over data sets is against it."""
 """Which documents stand against the relevant ones: judged 0 or less and relevant to no query, or judged for none."""
 
 NOT_DEFINED = "fewer than two documents on one side, or all norms equal"
@@ -96,7 +98,7 @@ def _rows(encoding: Encoding, threshold: int) -> Iterable[dict[str, Any]]:
     best = encoding.judgements.group_by("document_id").agg(grade=pl.col("relevance").max())
     graded = documents.join(best, left_on="text_id", right_on="document_id", how="left")
     grade = pl.col("grade")
-    sides = {"judged 0": grade <= 0, "unjudged": grade.is_null()}
+    sides = {"judged 0": grade <= 0, AGAINST: grade.is_null()}
     relevant = _sample(graded.filter(grade >= threshold)["norm"])
     cv = coefficient_of_variation(_sample(queries))
     for kind in get_args(Irrelevant):
@@ -129,7 +131,7 @@ def _asked(chosen: pl.DataFrame) -> pl.DataFrame:
 def _kinds(statistics: pl.DataFrame) -> pl.DataFrame:
     """The kinds that some data set has; one where nothing was found, so that what lacks is a row."""
     found = set(statistics["irrelevant"])
-    kinds = [kind for kind in get_args(Irrelevant) if kind in found] or ["unjudged"]
+    kinds = [kind for kind in get_args(Irrelevant) if kind in found] or [AGAINST]
     return pl.DataFrame({"irrelevant": kinds})
 
 

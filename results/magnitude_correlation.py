@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import polars as pl
 
-from results.magnitude import cohen_ds
+from results.magnitude import AGAINST, cohen_ds
 from results.scores import mean_if_whole, parts_averaged
 from results.selection import SelectionError, scale_text, select_trials
 from results.statistics.coefficients import Coefficient
@@ -14,7 +14,6 @@ from results.statistics.correlation import Outliers, Scope, correlate
 from search_spaces.problems import unknown_name
 
 SIMILARITY = "qnorm"  # the study's
-AGAINST = "unjudged"  # the kind of irrelevant documents that nearly every data set has, so that points are alike
 COEFFICIENTS: tuple[Coefficient, ...] = ("pearson", "spearman")
 MODEL = ["task", "training_data", "scale", "family", "layers", "init_regime", "measure"]
 _KEY = ["trial_id", "data_set", "data_hash", "split", "measure", "score_similarity"]

@@ -4,16 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from results.query_scores import DataKey, QueryScores
+from results.query_scores import DataKey, QueryScores, data_set_scores_of
+from results.scores import ROWS_MISSING
 from results.statistics.contrasts import Term, estimate_contrast
 from results.statistics.estimate import NO_VARIANCE, Estimate
-from results.statistics.groups import DataSetScores, GroupScores
+from results.statistics.groups import GroupScores
 
 SIDES = ("qnorm", "dnorm")
-ROWS_MISSING = "its rows are missing"
 _TIED_BELOW = 1e-12  # of a score of 0 to 1: a difference that only the order of summation makes
 _DIFFERENCE = {"qnorm": 1.0, "dnorm": -1.0}
 
@@ -26,12 +25,14 @@ class Observed:
         scores: of each side, 0 to 1, None where rows are missing.
         trials: of each side, their seeds and ids, by seed.
         difference: qnorm minus dnorm; None where it cannot be taken.
+        not_evaluated: the groups on which the sweep does not evaluate one of the sides, though it trains both.
         reason: why there are no scores or no difference.
     """
 
     scores: Mapping[str, float | None]
     trials: Mapping[str, tuple[tuple[int | None, str], ...]]
     difference: Estimate | None
+    not_evaluated: tuple[str, ...] = ()
     reason: str | None = None
 
     @property
@@ -65,13 +66,20 @@ def observe(
     """Both sides of one cell, on the unweighted mean of `groups`.
 
     Args:
-        sides: the rows of `Collected.expected` of this cell's trials with SIDES in these groups.
+        sides: the rows of `Collected.expected` of this cell's trials with SIDES, in whatever group.
         group_means: the scores of these trials on groups (`results.scores.group_scores`).
         queries: `Collected.query_scores`.
-        groups: whose mean is taken.
+        groups: whose mean is taken: of all of them, or of none.
         cell: names it in what is raised.
     """
-    trials = {side: _trials(sides, side) for side in SIDES}
+    every = {side: _trials(sides, side) for side in SIDES}
+    lacking = _not_evaluated(sides, groups)
+    if lacking and all(every.values()):
+        reason = f"the sweep does not evaluate both sides on {', '.join(lacking)} here"
+        none = dict.fromkeys(SIDES)
+        return Observed(scores=none, trials=every, difference=None, not_evaluated=lacking, reason=reason)
+    sides = _on_all(sides, groups)
+    trials = {side: _trials(sides, side) or every[side] for side in SIDES}
     seeds = [tuple(seed for seed, _ in trials[side]) for side in SIDES]
     means = {side: _mean(group_means, trials[side], groups) for side in SIDES}
     measures = sides["measure"].unique().sort().to_list()
@@ -95,6 +103,21 @@ def _trials(sides: pl.DataFrame, side: str) -> tuple[tuple[int | None, str], ...
     return tuple(own.select("seed", "trial_id").unique().sort("seed", "trial_id").iter_rows())
 
 
+def _on_all(sides: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
+    """The rows in `groups` of the trials that the sweep evaluates on every one of them."""
+    own = sides.filter(pl.col("group").is_in(groups))
+    return own.filter(pl.col("group").n_unique().over("trial_id") == len(groups))
+
+
+def _not_evaluated(sides: pl.DataFrame, groups: Sequence[str]) -> tuple[str, ...]:
+    """The groups that keep a side from having a trial on all of them."""
+    whole = set(_on_all(sides, groups)["similarity"])
+    short = sides.filter(~pl.col("similarity").is_in(whole))
+    trials = short["trial_id"].n_unique()
+    asked = dict(short.group_by("group").agg(pl.col("trial_id").n_unique()).iter_rows())
+    return tuple(group for group in groups if asked.get(group, 0) < trials)
+
+
 def _mean(group_means: pl.DataFrame, trials: Sequence[tuple[Any, str]], groups: Sequence[str]) -> float | None:
     """Over groups and seeds; None where one is missing."""
     ids = [trial for _, trial in trials]
@@ -113,12 +136,10 @@ def _group(
 ) -> GroupScores:
     """The group's scores as arrays of side, seed and query; whole, since the sides have a score."""
     rows = sides.filter(pl.col("group") == group).select(*DataKey._fields, "part_of").unique(maintain_order=True)
+    found = [(side, [trial for _, trial in trials[side]]) for side in SIDES]
     parts = []
     for row in rows.iter_rows(named=True):
         of_data = queries[DataKey(*(row[name] for name in DataKey._fields))]
-        found = [of_data.seeds_by_queries([trial for _, trial in trials[side]], side) for side in SIDES]
-        values = [values_SQ for values_SQ in found if values_SQ is not None]
-        assert len(values) == len(SIDES), "a side with a score has every query"
         name = f"{row['data_set']}/{row['split']}"
-        parts.append(DataSetScores(name=name, part_of=row["part_of"] or name, values_CSQ=np.stack(values)))
+        parts.append(data_set_scores_of(of_data, found, name=name, part_of=row["part_of"] or name))
     return GroupScores(name=group, trainings=cell, columns=SIDES, data_sets=tuple(parts))

@@ -10,6 +10,7 @@ import polars as pl
 from results.query_rows import QueryRows
 from results.scores import main_values
 from results.statistics.estimate import Floats
+from results.statistics.groups import DataSetScores
 
 
 class DataKey(NamedTuple):
@@ -42,6 +43,23 @@ class QueryScores:
             return None
         values_SQ: Floats = self.values_RQ[[self.rows[key] for key in keys]]
         return values_SQ if np.isfinite(values_SQ).all() else None
+
+
+def data_set_scores_of(
+    scores: QueryScores, sides: Sequence[tuple[str, Sequence[str]]], *, name: str, part_of: str
+) -> DataSetScores:
+    """The scores of several trained similarities on one data set, a column for each of `sides`.
+
+    Args:
+        scores: of the data set.
+        sides: (score similarity, trial ids in the order of their seeds) of each; none lacks a query.
+        name: what the data set is called; contrasts pair the queries of data sets with one name.
+        part_of: the data set that it counts as.
+    """
+    found = [scores.seeds_by_queries(trial_ids, similarity) for similarity, trial_ids in sides]
+    values = [values_SQ for values_SQ in found if values_SQ is not None]
+    assert len(values) == len(sides), "what lacks a query is not compared"
+    return DataSetScores(name=name, part_of=part_of, values_CSQ=np.stack(values))
 
 
 def query_scores(scored: pl.DataFrame, rows: QueryRows) -> dict[DataKey, QueryScores]:

@@ -10,9 +10,9 @@ from results.selection import (
     refuse_mixed_tiers,
     refuse_pooling,
     refuse_repeats,
-    scale_name,
     select_result,
     select_trials,
+    training_names,
 )
 
 CELL = ["task", "family", "layers", "init_regime", "data_set", "split"]
@@ -51,11 +51,7 @@ def rag_scores(
     rows = ranked(
         with_untrained(after, before, CELL, {name: f"untrained_{name}" for name in (*SCORES, "trial_ids")}), CELL, "f1"
     )
-    scales = trained.select("scale_mode", "scale_value").unique().sort("scale_mode", "scale_value").rows()
-    named = rows.with_columns(
-        training_data=pl.lit(" + ".join(trained["training_data"].unique().sort())),
-        scale=pl.lit(" + ".join(scale_name(mode, value) for mode, value in scales)),
-    )
+    named = rows.with_columns(training_names(trained))
     return select_result(in_order(named, as_wholes(chosen), ["data_set"]), where).select(
         *("task", "training_data", "scale", "family", "layers", "init_regime", "data_set", "split", "kind"),
         *("similarity", "score_similarity", *SCORES, *(f"untrained_{name}" for name in SCORES), "rank", "num_seeds"),

@@ -12,9 +12,9 @@ from results.selection import (
     SelectionError,
     refuse_pooling,
     refuse_repeats,
-    scale_name,
     select_result,
     select_trials,
+    training_names,
 )
 from results.statistics.binary_outcomes import mcnemar
 from results.statistics.corrections import Correction, adjust
@@ -25,8 +25,11 @@ from search_spaces.problems import unknown_name
 
 CELL = ["task", "family", "layers", "init_regime", "data_set", "split", "reader", "num_passages"]
 MEASURES = ("exact_match", "f1")
-ROWS_MISSING = "answers are missing"
+ANSWERS_MISSING = "answers are missing"
 UNLIKE_SEEDS = "its seeds are not those of the baseline"
+NO_BASELINE = "the sweep trains no such baseline here"
+OF_PARTS = "it has several parts, whose questions no paired test takes together"
+NO_ANSWER_DIFFERS = "no answer is right in one of the two alone"
 _DATA = ["data_set", "data_hash", "split"]
 _ANSWERS = ["trial_id", *_DATA, "reader", "num_passages"]
 _TYPES: dict[str, Any] = {
@@ -34,10 +37,12 @@ _TYPES: dict[str, Any] = {
     **{
         f"{measure}_{name}": pl.Float64
         for measure in MEASURES
-        for name in ("gain", "low", "high", "model_p", "p", "adjusted_p")
+        for name in ("gain", "low", "high", "model_p", "adjusted_model_p", "p", "adjusted_p")
     },
     **dict.fromkeys(["num_better", "num_worse", "num_questions", "num_seeds"], pl.Int64),
-    **dict.fromkeys(["sources", "reason", "trial_ids"], pl.String),
+    **dict.fromkeys(["sources", "reason"], pl.String),
+    **{f"{measure}_{name}": pl.String for measure in MEASURES for name in ("reason", "p_reason")},
+    "trial_ids": pl.String,
 }
 
 
@@ -55,13 +60,17 @@ def rag_gains(
 
     Of `exact_match` and `f1` each: `_gain` over the baseline, means over questions and seeds; `_low` and `_high` of the
     two-way model of seeds and questions, with its `_model_p` (where `sources` says so, of these seeds only); `_p` of a
-    paired test of these seeds, `_adjusted_p` the same through `correction` over all of the result:
+    paired test of these seeds. The two ask different questions: `_adjusted_model_p` and `_adjusted_p` go through
+    `correction` each with its own kind, over both measures and all rows. The paired tests:
 
     - exact match: exact McNemar; with several seeds a question's answers are no independent observations, so that signs
       are flipped question by question. `num_better` answers are right where the baseline's of the same seed is wrong.
     - F1: the paired `test` on the questions' differences, averaged over seeds.
 
     A data set of several parts is their unweighted mean: its interval is of that, and it has no paired test.
+
+    Of what is absent `reason` says why a row has no gain, and of each measure `_reason` why it has no interval and
+    `_p_reason` why no paired p.
 
     Raises:
         SelectionError: the rows would pool training data or scales (unless `pool`), or two trials of one cell and
@@ -82,20 +91,19 @@ def rag_gains(
         for key, cell in wholes.group_by(CELL, maintain_order=True)
         for row in _rows(cell, baseline, found, test)
     ]
-    names = [f"{measure}_p" for measure in MEASURES]
-    adjusted = iter(adjust([row[name] for name in names for row in rows], correction))
-    for measure in MEASURES:
-        for row in rows:
-            row[f"{measure}_adjusted_p"] = next(adjusted)
+    _adjust(rows, correction)
     frame = pl.DataFrame(rows, schema={**{n: wholes.schema[n] for n in CELL}, "similarity": pl.String, **_TYPES})
-    scales = trained.select("scale_mode", "scale_value").unique().sort("scale_mode", "scale_value").rows()
-    named = frame.with_columns(
-        kind=pl.lit("train"),
-        score_similarity="similarity",
-        training_data=pl.lit(" + ".join(trained["training_data"].unique().sort())),
-        scale=pl.lit(" + ".join(scale_name(mode, value) for mode, value in scales)),
-    )
+    named = frame.with_columns(*training_names(trained), kind=pl.lit("train"), score_similarity="similarity")
     return select_result(in_order(named, as_wholes(chosen), ["data_set"]), where or {})
+
+
+def _adjust(rows: Sequence[dict[str, Any]], correction: Correction) -> None:
+    """Add the adjusted p of both families to the rows."""
+    for p, into in (("p", "adjusted_p"), ("model_p", "adjusted_model_p")):
+        adjusted = iter(adjust([row.get(f"{measure}_{p}") for measure in MEASURES for row in rows], correction))
+        for measure in MEASURES:
+            for row in rows:
+                row[f"{measure}_{into}"] = next(adjusted)
 
 
 def _by_question(answers: pl.DataFrame) -> dict[tuple[Any, ...], tuple[list[str], dict[str, Floats]]]:
@@ -116,7 +124,7 @@ def _rows(
             own = cell.filter(pl.col("similarity") == similarity)
             ids = dict.fromkeys([*own["trial_id"], *base["trial_id"]])
             row = {"similarity": similarity, "baseline": baseline, "trial_ids": "; ".join(ids)}
-            yield row | dict.fromkeys(f"{m}_p" for m in MEASURES) | _compared(own, base, found, test)
+            yield row | _compared(own, base, found, test)
 
 
 def _compared(
@@ -124,13 +132,13 @@ def _compared(
 ) -> dict[str, Any]:
     """The columns of one row but its names."""
     if not base.height:
-        return {"reason": "the sweep trains no such baseline here"}
+        return {"reason": NO_BASELINE}
     seeds = [sorted(rows["seed"].unique().to_list()) for rows in (own, base)]
     if seeds[0] != seeds[1]:
         return {"reason": UNLIKE_SEEDS}
     parts = {m: _layouts(own, base, found, m) for m in MEASURES}
     if not all(parts.values()):
-        return {"reason": ROWS_MISSING}
+        return {"reason": ANSWERS_MISSING}
     columns: dict[str, Any] = {"num_seeds": len(seeds[0])}
     for measure, pairs in parts.items():
         layouts = [
@@ -140,12 +148,18 @@ def _compared(
         columns["num_questions"] = sum(layout.values_SQ.shape[1] for layout in layouts)
         estimate = estimate_mean(layouts)
         columns |= {f"{measure}_gain": estimate.value, f"{measure}_low": estimate.low, f"{measure}_high": estimate.high}
-        columns |= {f"{measure}_model_p": estimate.p, "sources": estimate.sources, "reason": estimate.reason}
-    if len(parts["f1"]) == 1:
-        [(_, own_SQ, base_SQ)] = parts["f1"]
-        columns["f1_p"] = paired_test((own_SQ - base_SQ).mean(axis=0), test).p
-        columns |= _mcnemar(*parts["exact_match"][0][1:])
-    return columns
+        columns |= {f"{measure}_model_p": estimate.p, "sources": estimate.sources}
+        columns[f"{measure}_reason"] = estimate.reason if estimate.low is None else None
+    return columns | _paired(parts, test)
+
+
+def _paired(parts: Mapping[str, Sequence[tuple[str, Floats, Floats]]], test: PairedTest) -> dict[str, Any]:
+    """The paired tests of a data set of one part."""
+    if len(parts["f1"]) > 1:
+        return {f"{measure}_p_reason": OF_PARTS for measure in MEASURES}
+    [(_, own_SQ, base_SQ)] = parts["f1"]
+    of_f1 = paired_test((own_SQ - base_SQ).mean(axis=0), test)
+    return {"f1_p": of_f1.p, "f1_p_reason": of_f1.reason, **_mcnemar(*parts["exact_match"][0][1:])}
 
 
 def _mcnemar(own_SQ: Floats, base_SQ: Floats) -> dict[str, Any]:
@@ -153,8 +167,8 @@ def _mcnemar(own_SQ: Floats, base_SQ: Floats) -> dict[str, Any]:
     questions = [str(question) for question in range(num_questions)] * num_seeds
     result = mcnemar(own_SQ.ravel() > 0.5, base_SQ.ravel() > 0.5, clusters=questions if num_seeds > 1 else None)
     p = result.clustered_p if num_seeds > 1 else result.p
-    # No answer differs: nothing to test, and no evidence of a difference.
-    return {"exact_match_p": p, "num_better": result.num_for, "num_worse": result.num_against}
+    columns = {"exact_match_p": p, "num_better": result.num_for, "num_worse": result.num_against}
+    return columns | {"exact_match_p_reason": NO_ANSWER_DIFFERS if p is None else None}
 
 
 def _layouts(

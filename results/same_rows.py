@@ -7,7 +7,7 @@ from itertools import combinations
 import polars as pl
 import pyarrow as pa
 
-from results.asked import asked_answers, asked_evaluations
+from results.asked import asked_answers, asked_encodings, asked_evaluations, asked_norms
 from results.findings import Finding
 from results.layout import (
     PlannedTrial,
@@ -42,13 +42,16 @@ def compare(sources: Sequence[Held]) -> Compared:
     """Compare what is in more than one of the sources."""
     findings: list[Finding] = []
     problems: list[Problem] = []
+    seen: set[tuple[str, str, str]] = set()
     for is_trial in (True, False):
         for planned, holders in _shared(sources, is_trial=is_trial):
             rows = trial_rows if is_trial else probe_rows
             having = [held for held in holders if held[1].exists(rows(planned.trial_id))]
             pairs = [(having[0], other) for other in having[1:]]
             found = [
-                problem for one, other in pairs for problem in _differences(planned, one, other, is_trial=is_trial)
+                problem
+                for one, other in pairs
+                for problem in _differences(planned, one, other, seen, is_trial=is_trial)
             ]
             problems += found
             if not found:
@@ -99,8 +102,14 @@ def _differing_runs(planned: PlannedTrial, having: Sequence[Held]) -> list[str]:
     return [f"trained more than once to one checkpoint ({', '.join(times)} of the first count)"] if times else []
 
 
-def _differences(planned: PlannedTrial, one: Held, other: Held, *, is_trial: bool) -> Iterator[Problem]:
+def _differences(
+    planned: PlannedTrial, one: Held, other: Held, seen: set[tuple[str, str, str]], *, is_trial: bool
+) -> Iterator[Problem]:
     for key, name in _rows_of(planned, (one, other), is_trial=is_trial):
+        pair = (one[0], other[0], key)
+        if pair in seen:  # judgements are of a collection, and so of many trials
+            continue
+        seen.add(pair)
         if one[1].exists(key) and other[1].exists(key):
             left, right = (read_rows(store, key, name) for _, store, _ in (one, other))
             if differing := _differing(left, right):
@@ -125,6 +134,8 @@ def _rows_of(planned: PlannedTrial, pair: tuple[Held, Held], *, is_trial: bool) 
         for asked in asked_evaluations(store, trial):
             keys[asked.key] = "sts" if asked.evaluation.data.entry.is_scored else "per_query"
         keys |= {asked.key: "qa" for asked in asked_answers(store, trial)}
+        keys |= dict.fromkeys(asked_norms(store, trial), "norms")
+        keys |= {asked.judgements: "judgements" for asked in asked_encodings(store, trial)}
     yield from keys.items()
 
 

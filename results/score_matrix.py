@@ -6,7 +6,7 @@ import polars as pl
 
 from results.gains import place
 from results.scores import group_means, mean_if_whole
-from results.selection import refuse_pooled_data, refuse_repeats, scale_text, select_result, select_trials
+from results.selection import data_names, refuse_pooled_data, refuse_repeats, scale_text, select_result, select_trials
 from search_spaces.catalogue.init_regimes import INIT_REGIMES
 from search_spaces.catalogue.similarities import SIMILARITIES
 
@@ -40,7 +40,7 @@ def score_matrix(
         score=mean_if_whole("score"), num_seeds=pl.col("seed").n_unique(), trial_ids=pl.col("trial_id").str.join("; ")
     )
     wide = _wide(long)
-    data = pl.lit(" + ".join(trained["training_data"].unique().sort()))
+    data = data_names(trained)
     named = wide.with_columns(training_data=pl.when(pl.col("kind") == "train").then(data))
     ordered = named.sort(
         "task",

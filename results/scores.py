@@ -14,6 +14,9 @@ _SCORED = ["trial_id", "group", "data_set", "data_hash", "split", "tier", "measu
 _QUERIES = ["data_set", "data_hash", "split", "tier", "measure"]
 
 
+ROWS_MISSING = "its rows are missing"  # the reason of a number that follows from what `collect` lists as missing
+
+
 class MixedMeasuresError(SelectionError):
     """The data sets of one group have different main measures: no mean over them."""
 

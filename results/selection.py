@@ -136,6 +136,18 @@ def _settings(row: Mapping[str, Any], columns: list[str]) -> str:
     return " ".join(f"{c}={row[c]:g}" if isinstance(row[c], float) else f"{c}={row[c]}" for c in columns)
 
 
+def data_names(trained: pl.DataFrame) -> pl.Expr:
+    """The training data sets of the rows in one text."""
+    return pl.lit(" + ".join(trained["training_data"].unique().sort()))
+
+
+def training_names(trained: pl.DataFrame) -> list[pl.Expr]:
+    """`training_data` and `scale`: what the rows were trained on and at, each in one text."""
+    scales = trained.select("scale_mode", "scale_value").unique().sort("scale_mode", "scale_value").rows()
+    names = pl.lit(" + ".join(scale_name(mode, value) for mode, value in scales))
+    return [data_names(trained).alias("training_data"), names.alias("scale")]
+
+
 def scale_name(mode: str, value: float) -> str:
     """A scale as the sweep file writes it: 'fixed(20)'."""
     return f"{mode}({value:g})"

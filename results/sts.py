@@ -6,11 +6,16 @@ import polars as pl
 
 from results.listing import in_order, ranked, with_untrained
 from results.scores import as_wholes, mean_if_whole, parts_averaged
-from results.selection import refuse_pooling, refuse_repeats, scale_name, select_result, select_trials
+from results.selection import refuse_pooling, refuse_repeats, select_result, select_trials, training_names
 
 CELL = ["task", "family", "layers", "init_regime", "group", "data_set", "split"]
 ORDERS = ("forward", "swapped")
 _SCORED = ["trial_id", "group", "data_set", "data_hash", "split", "score_similarity"]
+_COLUMNS = (
+    *("task", "training_data", "scale", "family", "layers", "init_regime", "group", "data_set", "split"),
+    *("kind", "similarity", "score_similarity", *ORDERS, "untrained", "rank", "num_seeds", "num_scored_pairs"),
+    *("trial_ids", "untrained_trial_ids"),
+)
 
 
 def sts_scores(
@@ -58,16 +63,8 @@ def sts_scores(
         CELL,
         "forward",
     )
-    scales = trained.select("scale_mode", "scale_value").unique().sort("scale_mode", "scale_value").rows()
-    named = rows.with_columns(
-        training_data=pl.lit(" + ".join(trained["training_data"].unique().sort())),
-        scale=pl.lit(" + ".join(scale_name(mode, value) for mode, value in scales)),
-    )
-    return select_result(in_order(named, as_wholes(chosen), ["group", "data_set"]), where).select(
-        *("task", "training_data", "scale", "family", "layers", "init_regime", "group", "data_set", "split"),
-        *("kind", "similarity", "score_similarity", *ORDERS, "untrained", "rank", "num_seeds", "num_scored_pairs"),
-        *("trial_ids", "untrained_trial_ids"),
-    )
+    named = rows.with_columns(training_names(trained))
+    return select_result(in_order(named, as_wholes(chosen), ["group", "data_set"]), where).select(_COLUMNS)
 
 
 def _both_orders(correlations: pl.DataFrame) -> pl.DataFrame:

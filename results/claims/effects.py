@@ -3,10 +3,8 @@
 import polars as pl
 
 from results.claims.contrasts import EFFECT_TYPES
+from results.magnitude import AGAINST
 from results.scores import by_data_set, mean_if_whole
-
-AGAINST = "unjudged"
-"""The irrelevant documents of every claim: most collections judge relevant ones alone, and d must be one quantity."""
 
 
 def effect_sizes(statistics: pl.DataFrame, expected: pl.DataFrame) -> pl.DataFrame:

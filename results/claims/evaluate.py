@@ -8,7 +8,7 @@ import polars as pl
 
 from results.claims import CLAIMS, Claim, EffectClaim, NonInferiority, Side
 from results.claims.contrasts import Contrast, Model, NotTestableError, contrast_of
-from results.compared import MODEL, Compared
+from results.compared import MODEL, Compared, Comparisons
 from results.statistics.contrasts import (
     Verdict,
     claim_verdict,
@@ -60,15 +60,16 @@ class _Tested:
     estimate: Estimate | None
 
 
-def evaluate_claims(cells: Sequence[Compared], known: Sides, *, correction: Correction = "holm") -> pl.DataFrame:
+def evaluate_claims(cells: Comparisons, known: Sides, *, correction: Correction = "holm") -> pl.DataFrame:
     """One row for each claim and model, and one over all models of a training data set and scale where there are two.
 
     Columns: `claim`, `scope` ('model', 'all models'), what was trained, `estimate` with `low` and `high` (0 to 1; of
     effect sizes in `unit`), its `target` and `sources`, `p`, `adjusted_p` over all rows, the interval for new data
     sets, `verdict` ('confirmed', 'refuted', 'undecided'), and the `reason` of an undecided one where
-    it is no matter of p. 'All models' is the unweighted mean over the models that the claim can be tested on.
+    it is no matter of p. 'All models' is the unweighted mean over the models that the claim can be tested on. The seeds
+    that are compared are those of a claim's own similarities.
     """
-    tested = [item for claim in CLAIMS.values() for item in _of_claim(claim, cells, known)]
+    tested = [item for claim in CLAIMS.values() for item in _of_claim(claim, cells.like(*claim.test.names), known)]
     adjusted = adjust([item.estimate.p if item.estimate else None for item in tested], correction)
     rows = [_judged(item, p) for item, p in zip(tested, adjusted, strict=True)]
     return pl.DataFrame(rows, schema=_TYPES)

@@ -101,9 +101,17 @@ def _value(cell: FoundCell) -> Any:
 
 
 def _reason(cell: FoundCell) -> str | None:
-    """Why the row has something empty, where it says so."""
-    reasons = (cell.row[name] for name in cell.row if name == "reason" or name.endswith("_reason"))
-    return next((reason for reason in reasons if reason), None)
+    """What the row says of why this number is absent, or less than it seems; not what it says of others."""
+    own: str | None = cell.row.get(cell.column.reason or _reason_of(cell.column.key, cell.row) or "")
+    whole: str | None = cell.row.get("reason")
+    is_absent = cell.row[cell.column.key] is None or is_text(cell.column)
+    return own or (whole if is_absent else None)
+
+
+def _reason_of(key: str, row: Mapping[str, Any]) -> str | None:
+    """`new_gain_reason` of `new_gain_low`: the longest name of a reason with which the key begins."""
+    names = [name for name in row if name.endswith("_reason") and f"{key}_".startswith(name.removesuffix("reason"))]
+    return max(names, key=len, default=None)
 
 
 def _external(table: Table, cell: FoundCell) -> str:

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from results.magnitude import AGAINST
 from results.plots.gains import gain_label, over_baseline
 from results.plots.plot import NothingToDrawError, Plot, PlotSource
 from results.plots.style import (
@@ -27,7 +28,6 @@ from results.plots.style import (
 from results.statistics.effect_sizes import D_UNIT
 from results.tables.parts import model_name
 
-_AGAINST = "unjudged"  # nearly every data set has such documents, so that the marks are of one kind
 _MOST_NAMED = 12  # data sets of a panel: the names of more would cover each other
 _MODEL = ["task", "training_data", "family", "layers", "init_regime", "scale"]
 
@@ -71,7 +71,7 @@ def _panel(axes: Axes, rows: pl.DataFrame, groups: list[str]) -> None:
 
 def _rows(source: PlotSource) -> pl.DataFrame:
     distances = source.table("cohen_d").rows.with_columns(model_name())
-    of_kind = distances.filter((pl.col("kind") == "train") & (pl.col("irrelevant") == _AGAINST)).drop_nulls("cohen_d")
+    of_kind = distances.filter((pl.col("kind") == "train") & (pl.col("irrelevant") == AGAINST)).drop_nulls("cohen_d")
     split = pl.format("{} ({})", "data_set", "split")
     has_splits = pl.col("split").n_unique().over("data_set") > 1
     named = of_kind.with_columns(group=pl.when(has_splits).then(split).otherwise("data_set"))

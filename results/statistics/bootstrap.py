@@ -80,11 +80,10 @@ def percentile_interval(values_B: Floats, level: float = LEVEL) -> tuple[float, 
 
 def _data_set_means(group: GroupScores, name: str, draws: Draws) -> Floats:
     """(B, C): those of one data set, the unweighted mean over its parts."""
-    trainings = group.trainings if group.seeds == "shared" else f"{group.trainings} {name}"
     means = []
     for part in group.members[name]:
         _, num_seeds, num_queries = part.values_CSQ.shape
-        seed_weights_BS = resampling_weights(draws, f"seeds of {trainings}", num_seeds)
+        seed_weights_BS = resampling_weights(draws, f"seeds of {group.trainings}", num_seeds)
         query_weights_BQ = resampling_weights(draws, f"queries of {part.name}", num_queries)
         means.append(crossed_means(part.values_CSQ, seed_weights_BS, query_weights_BQ))
     return np.asarray(np.mean(means, axis=0))

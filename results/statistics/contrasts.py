@@ -46,17 +46,11 @@ def estimate_contrast(
     """
     _refuse_unlike_groups(terms)
     layouts = [layout for term in terms for layout in _layouts(term, target)]
-    is_nested = _is_nested(terms, target)
-    found = estimate_mean(layouts, target=target, sources="these seeds only" if is_nested else sources, level=level)
+    found = estimate_mean(layouts, target=target, sources=sources, level=level)
     both = shared_data_sets(_different_groups(terms)) if target == "new data sets" else []
     if both:
         reason = f"{', '.join(both)} counts in two of the groups: they are no separate samples of data sets"
         return Estimate(value=found.value, target=target, level=level, num_seeds=found.num_seeds, reason=reason)
-    if is_nested and sources == "seeds and queries":
-        # Other trainings stand behind each data set, so their spread holds that of the seeds.
-        num_seeds = min(part.values_CSQ.shape[1] for term in terms for part in term.group.data_sets)
-        known = replace(found, sources="seeds and queries", num_seeds=num_seeds)
-        return known if known.low is None else replace(known, reason=None)
     return found
 
 
@@ -85,10 +79,10 @@ def paired_gain(
 
 
 def non_inferiority(difference: Estimate, margin: float = MARGIN) -> Estimate:
-    """`difference` with the p of the null hypothesis that it is -margin or less.
+    """`difference` with the two-sided p of the null hypothesis that it is -margin.
 
-    Twice the one-sided p (at most 1): so p is below 0.05 exactly where the 95 % interval lies above -margin, and stands
-    with two-sided ones in one correction. Absent where `difference` has no p.
+    So p is below 0.05 exactly where the 95 % interval leaves out -margin, on either side, and stands with other
+    two-sided ones in one correction. Absent where `difference` has no p.
 
     Raises:
         ValueError: a margin that is not positive.
@@ -99,14 +93,8 @@ def non_inferiority(difference: Estimate, margin: float = MARGIN) -> Estimate:
         return replace(difference, p=None)
     above = difference.value + margin
     if difference.standard_error == 0 or difference.df is None:
-        return replace(difference, p=0.0 if above > 0 else 1.0)
-    two_sided = t_p(above, difference.standard_error, difference.df)
-    return replace(difference, p=two_sided if above > 0 else 1.0)
-
-
-def is_inferior(difference: Estimate, margin: float = MARGIN) -> bool:
-    """Whether the interval lies below -margin."""
-    return difference.high is not None and difference.high < -margin
+        return replace(difference, p=0.0 if above else 1.0)
+    return replace(difference, p=t_p(above, difference.standard_error, difference.df))
 
 
 def claim_verdict(difference: Estimate, adjusted_p: float | None, *, expected_sign: Literal[1, -1]) -> Verdict:
@@ -122,12 +110,10 @@ def claim_verdict(difference: Estimate, adjusted_p: float | None, *, expected_si
 
 
 def non_inferiority_verdict(difference: Estimate, adjusted_p: float | None, margin: float = MARGIN) -> Verdict:
-    """'confirmed' where `adjusted_p` (of `non_inferiority`) excludes -margin, 'refuted' where the interval does."""
-    if adjusted_p is None or not _can_decide(difference):
+    """'confirmed' or 'refuted' where `adjusted_p` (of `non_inferiority`) tells it from -margin, by its side."""
+    if difference.value is None:
         return "undecided"
-    if adjusted_p <= 1 - difference.level:
-        return "confirmed"
-    return "refuted" if is_inferior(difference, margin) else "undecided"
+    return claim_verdict(replace(difference, value=difference.value + margin), adjusted_p, expected_sign=1)
 
 
 def _can_decide(difference: Estimate) -> bool:
@@ -149,11 +135,6 @@ def _refuse_unlike_groups(terms: Sequence[Term]) -> None:
                 f"group '{term.group.name}' comes with and without {', '.join(sorted(unlike))}: "
                 f"like is compared with like"
             )
-
-
-def _is_nested(terms: Sequence[Term], target: Target) -> bool:
-    """Seeds lie within data sets, and data sets are the sample."""
-    return target == "new data sets" and all(term.group.seeds == "per data set" for term in terms)
 
 
 def _different_groups(terms: Sequence[Term]) -> list[GroupScores]:

@@ -8,6 +8,7 @@ Groups of data sets (in domain, BEIR, BRIGHT) differ in both quantities, which a
 - the interval is BCa (Efron, JASA 82, 1987); points are drawn within groups for 'within groups', from all otherwise.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -36,7 +37,8 @@ class Correlation:
         coefficient: which.
         scope: over all points, or within groups.
         outliers: whether those by OUTLIER_RULE are in.
-        n: points in it.
+        n: points in it; within groups only those that share their group with another, since one alone carries nothing.
+        num_alone: points that are left away for that.
         num_left_out: outliers that were taken away.
         value: None with `reason`.
         low: the BCa interval's lower end, `high` its upper one; None with `reason`.
@@ -51,6 +53,7 @@ class Correlation:
     outliers: Outliers
     n: int
     num_left_out: int = 0
+    num_alone: int = 0
     value: float | None = None
     low: float | None = None
     high: float | None = None
@@ -102,16 +105,16 @@ def correlate(
     """
     _check(x_N, y_N, groups)
     is_kept_N = ~outliers_of(x_N, y_N) if outliers == "without" else np.ones(len(x_N), dtype=bool)
-    kept_N = np.flatnonzero(is_kept_N)
-    x_N, y_N, codes_N = (
-        x_N[kept_N],
-        y_N[kept_N],
-        codes_of([group for group, kept in zip(groups, is_kept_N, strict=True) if kept]),
+    num_left_out = len(groups) - int(is_kept_N.sum())
+    kept_N = _carrying(np.flatnonzero(is_kept_N), groups) if scope == "within groups" else np.flatnonzero(is_kept_N)
+    num_alone = len(groups) - num_left_out - len(kept_N)
+    x_N, y_N, codes_N = x_N[kept_N], y_N[kept_N], codes_of([groups[place] for place in kept_N])
+    found = Correlation(
+        coefficient=name, scope=scope, outliers=outliers, n=len(kept_N), num_left_out=num_left_out, num_alone=num_alone
     )
-    num_left_out = len(groups) - len(kept_N)
-    found = Correlation(coefficient=name, scope=scope, outliers=outliers, n=len(kept_N), num_left_out=num_left_out)
     if len(kept_N) < _FEWEST:
-        return replace(found, reason=f"{len(kept_N)} points: a correlation needs {_FEWEST}")
+        alone = f", {num_alone} more alone in a group" if num_alone else ""
+        return replace(found, reason=f"{len(kept_N)} points{alone}: a correlation needs {_FEWEST}")
     strata_N = codes_N if scope == "within groups" else np.zeros_like(codes_N)
     value = float(coefficient(name, x_N[None], y_N[None], strata_N)[0])
     if np.isnan(value):
@@ -119,6 +122,12 @@ def correlate(
     left_out_N = _leave_one_out(name, x_N, y_N, strata_N)
     found = replace(found, value=value, p=_permutation_p(name, x_N, y_N, strata_N, codes_N, value, seed))
     return _with_interval(_with_left_out(found, left_out_N, kept_N), x_N, y_N, strata_N, left_out_N, level, seed)
+
+
+def _carrying(kept_N: Ints, groups: Sequence[str]) -> Ints:
+    """Those of the points that have another one in their group."""
+    sizes = Counter(groups[place] for place in kept_N)
+    return np.array([place for place in kept_N if sizes[groups[place]] > 1], dtype=np.int64)
 
 
 def outliers_of(x_N: Floats, y_N: Floats) -> NDArray[np.bool_]:

@@ -2,15 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from results.statistics.estimate import Floats, Target
 from results.statistics.two_way import Layout
-
-Seeds = Literal["shared", "per data set"]
-"""One training is evaluated on all data sets, or each data set has trainings of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,14 +33,12 @@ class GroupScores:
         trainings: names what was trained: groups of one name share their seeds' checkpoints.
         columns: what is compared, the similarities.
         data_sets: at least one; their group mean is unweighted.
-        seeds: whether data sets share trainings.
     """
 
     name: str
     trainings: str
     columns: tuple[str, ...]
     data_sets: tuple[DataSetScores, ...]
-    seeds: Seeds = "shared"
 
     @property
     def members(self) -> dict[str, list[DataSetScores]]:
@@ -81,8 +75,7 @@ def contrast_layouts(
     """The layouts whose `two_way.mean_of` is `weight` times the group mean of the coefficients' sum.
 
     For 'these data sets' there is one for each part, seeds crossed with its queries. For 'new data sets' the data sets
-    are the sample: one layout of seeds crossed with data sets, or, where each data set has trainings of its own, a
-    single row of data set means.
+    are the sample: one layout of seeds crossed with data sets.
     """
     sums = {part.name: np.tensordot(coefficients_C, part.values_CSQ, axes=1) for part in group.data_sets}
     if target == "these data sets":
@@ -102,10 +95,10 @@ def _over_queries(group: GroupScores, sums: Mapping[str, Floats], weight: float)
         Layout(
             values_SQ=sums[part.name],
             weight=weight / len(members) / len(parts),
-            seeds=group.trainings if group.seeds == "shared" else f"{group.trainings} {name}",
+            seeds=group.trainings,
             queries=part.name,
         )
-        for name, parts in members.items()
+        for parts in members.values()
         for part in parts
     ]
 
@@ -114,5 +107,4 @@ def _over_data_sets(group: GroupScores, sums: Mapping[str, Floats], weight: floa
     # By name, so that the data sets of two trainings are paired.
     members = [group.members[name] for name in sorted(group.members)]
     columns = [np.mean([sums[part.name].mean(axis=1) for part in parts], axis=0) for parts in members]
-    rows = [[column.mean() for column in columns]] if group.seeds == "per data set" else np.stack(columns, axis=1)
-    return Layout(values_SQ=np.asarray(rows), weight=weight, seeds=group.trainings, queries=group.name)
+    return Layout(values_SQ=np.stack(columns, axis=1), weight=weight, seeds=group.trainings, queries=group.name)

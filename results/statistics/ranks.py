@@ -22,7 +22,8 @@ class Ranking:
         num_data_sets: that were ranked.
         statistic: Friedman's chi square, corrected for ties; None with `reason`.
         p: of the null hypothesis that all columns rank alike.
-        pair_p: adjusted p for each pair of columns.
+        pair_p: for each pair of columns, adjusted over the pairs of these data sets.
+        unadjusted_pair_p: the same before (Holm), to be adjusted with other rankings' pairs; None with Nemenyi.
         critical_difference: of mean ranks at the level (Nemenyi); None with Holm.
         reason: why there is no test.
     """
@@ -32,6 +33,7 @@ class Ranking:
     statistic: float | None = None
     p: float | None = None
     pair_p: Mapping[tuple[str, str], float] | None = None
+    unadjusted_pair_p: Mapping[tuple[str, str], float] | None = None
     critical_difference: float | None = None
     reason: str | None = None
 
@@ -64,12 +66,14 @@ def rank_over_data_sets(
     pairs = [(a, b) for i, a in enumerate(columns) for b in columns[i + 1 :]]
     z_values = np.array([abs(mean_ranks[a] - mean_ranks[b]) / error for a, b in pairs])
     is_nemenyi = post_hoc == "nemenyi"
-    pair_p = _nemenyi_p(z_values, num_columns) if is_nemenyi else _holm_p(z_values)
+    unadjusted = None if is_nemenyi else _normal_p(z_values)
+    pair_p = _nemenyi_p(z_values, num_columns) if unadjusted is None else adjust(unadjusted)
     return replace(
         known,
         statistic=float(statistic),
         p=float(p),
-        pair_p=dict(zip(pairs, pair_p, strict=True)),
+        pair_p={pair: p for pair, p in zip(pairs, pair_p, strict=True) if p is not None},
+        unadjusted_pair_p=None if unadjusted is None else dict(zip(pairs, unadjusted, strict=True)),
         critical_difference=_critical_difference(num_columns, float(error), level) if is_nemenyi else None,
     )
 
@@ -108,7 +112,7 @@ def _critical_difference(num_columns: int, error: float, level: float) -> float:
     return float(studentized_range.ppf(level, num_columns, np.inf)) / np.sqrt(2) * error
 
 
-def _holm_p(z_values: Floats) -> list[float]:
+def _normal_p(z_values: Floats) -> list[float]:
     from scipy.special import ndtr
 
-    return [p for p in adjust((2 * ndtr(-z_values)).tolist()) if p is not None]
+    return [float(p) for p in 2 * ndtr(-z_values)]

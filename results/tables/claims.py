@@ -12,8 +12,16 @@ from results.collect import Collected
 from results.selection import select_trials
 from results.statistics.power import MIN_SEEDS
 from results.tables.cohen_d import found_statistics
-from results.tables.gain_parts import INTERVAL, TWO_WAY, compared_cells, reason_notes, trial_holes
-from results.tables.parts import correction_name, fairness_lines, model_name, no_paired_test, varying, warning_notes
+from results.tables.gain_parts import INTERVAL, TWO_WAY, comparisons, reason_notes, trial_holes
+from results.tables.parts import (
+    correction_name,
+    declaration_notes,
+    fairness_lines,
+    model_name,
+    no_paired_test,
+    varying,
+    warning_notes,
+)
 from results.tables.table import Column, Origin, Table, TableOptions
 from search_spaces.evaluation_specs import IN_DOMAIN
 
@@ -26,8 +34,9 @@ def build(collected: Collected, options: TableOptions) -> Table:
     Raises:
         SelectionError: two trials of one cell and seed, or a choice that finds nothing.
     """
-    cells = compared_cells(collected, collected.expected, options)
-    found = evaluate_claims(cells, _sides(collected), correction=options.correction)
+    found = evaluate_claims(
+        comparisons(collected, collected.expected, options), _sides(collected), correction=options.correction
+    )
     shown = [_shown(row) for row in found.iter_rows(named=True)]
     texts = pl.DataFrame(shown, schema={"shown_estimate": pl.String, "shown_interval": pl.String})
     rows = found.hstack(texts).with_columns(model_name())
@@ -94,11 +103,13 @@ def _notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> I
         f"{', '.join(sides.out_of_domain) or 'no group'} (the sweep file's primary groups). Estimates in points (times "
         "100) for these data sets; effect sizes for new ones."
     )
+    yield from declaration_notes(collected.record)
     num_tests = rows["p"].drop_nulls().len()
     yield (
         f"Verdict: confirmed or refuted, by the side on which the estimate lies, where p, adjusted "
         f"({correction_name(options)}) over the {num_tests} tests of this table, is at most 0.05; undecided elsewhere, "
-        f"and with fewer than {MIN_SEEDS} seeds. Non-inferiority is refuted where the interval lies beyond the margin."
+        f"and with fewer than {MIN_SEEDS} seeds. Non-inferiority: p and side are of the difference from minus the "
+        "margin, so that it is confirmed and refuted alike."
     )
     yield from no_paired_test(options, TWO_WAY)
     yield from reason_notes(rows, "reason", "verdict or interval", ["claim", "model"])

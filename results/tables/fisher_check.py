@@ -11,7 +11,16 @@ from results.observed_sides import SIDES
 from results.predictions import PREDICTORS
 from results.published_fisher import published_check
 from results.selection import select_trials
-from results.tables.parts import missing_lines, model_name, scale_note, softmax_columns, varying, warning_notes
+from results.tables.gain_parts import reason_notes
+from results.tables.parts import (
+    declaration_notes,
+    missing_lines,
+    model_name,
+    scale_note,
+    softmax_columns,
+    varying,
+    warning_notes,
+)
 from results.tables.table import Column, Origin, Table, TableOptions
 
 _NOT_RUN = "not run"
@@ -140,6 +149,7 @@ def _notes(rows: pl.DataFrame, collected: Collected) -> Iterator[str]:
     )
     groups = ", ".join(collected.record.primary_groups)
     star = "* " if len(collected.record.primary_groups) == 1 else ""
+    yield from declaration_notes(collected.record)
     yield (
         f"{star}Primary: {groups} (the sweep file's primary groups, declared before running)"
         f"{', their unweighted mean' if len(collected.record.primary_groups) > 1 else ''}. Scores (qnorm / dnorm) and "
@@ -147,7 +157,9 @@ def _notes(rows: pl.DataFrame, collected: Collected) -> Iterator[str]:
     )
     yield (
         "Winner: the side on which the gain's 95 % interval lies (two-way model of seeds and queries, "
-        "these data sets), tie where it holds 0. Verdict: hit or miss where there are a call and a winner."
+        "these data sets), tie where it holds 0. Verdict: hit or miss where there are a call and a winner. "
+        "Each interval is of its gain alone, not adjusted for the number of cells: where nothing differs one gain in "
+        "20 has a winner."
     )
     data, scales = (rows[name].unique().sort().to_list() for name in ("training_data", "scale"))
     yield f"Trained on {', '.join(data)}, scale {' or '.join(scales)}."
@@ -158,9 +170,7 @@ def _notes(rows: pl.DataFrame, collected: Collected) -> Iterator[str]:
             "qnorm / under dnorm, before training; likewise, in Markdown and CSV, means of the perplexity and the "
             "deviation of a query's logits over its candidates."
         )
-    not_run = rows.filter(pl.col("verdict") == _NOT_RUN)
-    if not_run.height:
-        yield "Not run: the sweep trains only one side, or none, in that cell."
+    yield from _not_run_notes(rows)
     if rows["num_seeds"].max() == 1:
         yield "One seed: intervals and winners are of these checkpoints; another seed may have another winner."
     absent = rows.filter(pl.col("gain").is_not_null() & pl.col("gain_low").is_null())
@@ -168,6 +178,16 @@ def _notes(rows: pl.DataFrame, collected: Collected) -> Iterator[str]:
         yield "No interval: every query has the same difference, or a data set has one query alone."
     for reason in rows.filter(pl.col("reason").str.contains("main measures"))["reason"].unique(maintain_order=True):
         yield f"No primary verdict: {reason}; each group has its own."
+
+
+def _not_run_notes(rows: pl.DataFrame) -> Iterator[str]:
+    not_run = rows.filter(pl.col("verdict") == _NOT_RUN)
+    is_untrained = pl.col("reason").str.contains("does not train")
+    if not_run.filter(is_untrained).height:
+        yield "Not run: the sweep trains only one side, or none, in that cell."
+    yield from reason_notes(
+        not_run.filter(~is_untrained), "reason", "verdict", ["training_data", "model", "regime", "shown_group"]
+    )
 
 
 def check_holes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> Iterator[str]:

@@ -10,7 +10,14 @@ from results.fisher_summary import fisher_summary, fisher_tau
 from results.predictions import PREDICTORS
 from results.statistics.binary_outcomes import fewest_for_level
 from results.tables.fisher_check import check_holes, check_rows, shown_group
-from results.tables.parts import correction_header, correction_name, no_paired_test, varying, warning_notes
+from results.tables.parts import (
+    correction_header,
+    correction_name,
+    declaration_notes,
+    no_paired_test,
+    varying,
+    warning_notes,
+)
 from results.tables.table import Column, Origin, Table, TableOptions
 
 _BLOCK = ("predictor", "training_data", "scale", "group")
@@ -76,11 +83,24 @@ def _columns(rows: pl.DataFrame, options: TableOptions) -> tuple[Column, ...]:
         Column(key="opponent_hits", header="its hits", kind="plain", decimals=1),
         Column(key="num_for", header="for", kind="count"),
         Column(key="num_against", header="against it", kind="count"),
-        Column(key="p", header="p", kind="p", decimals=3),
-        Column(key="adjusted_p", header=f"p ({correction_header(options)})", kind="p", decimals=3),
         Column(key="num_families", header="families", kind="count"),
-        Column(key="clustered_p", header="p by family", kind="p", decimals=3),
-        Column(key="adjusted_clustered_p", header=f"p by family ({correction_header(options)})", kind="p", decimals=3),
+        Column(key="clustered_p", header="p by family", kind="p", decimals=3, reason="reason"),
+        Column(
+            key="adjusted_clustered_p",
+            header=f"p by family ({correction_header(options)})",
+            kind="p",
+            decimals=3,
+            reason="reason",
+        ),
+        Column(key="p", header="p by cell", kind="p", decimals=3, detail=True, reason="reason"),
+        Column(
+            key="adjusted_p",
+            header=f"p by cell ({correction_header(options)})",
+            kind="p",
+            decimals=3,
+            detail=True,
+            reason="reason",
+        ),
         Column(key="regret", header="regret", kind="score"),
         Column(key="opponent_regret", header="its regret", kind="score"),
     )
@@ -90,9 +110,13 @@ def _notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> I
     yield from _common_notes(rows, collected)
     yield (
         "Decided: cells with a call and a winner. Against a coin: exact binomial test of hits; against a fixed call: "
-        "exact McNemar on the decided cells where one of the two is right and the other wrong (for, against it). By "
-        "family: the same with families as clusters, since cells of one are no independent observations. Two-sided; "
-        f"{correction_name(options)} over all p values of the table."
+        "exact McNemar on the decided cells where one of the two is right and the other wrong (for, against it). "
+        f"Two-sided; {correction_name(options)} over all p values of the table."
+    )
+    yield (
+        "p by family, the one to cite: families are the units, whose cells flip together, since cells of one family "
+        "are no independent observations, and seeds of random weights, each of which is a cell, least of all. p by "
+        "cell (Markdown and CSV) counts every cell as one observation, and is too small where a family has several."
     )
     yield from no_paired_test(options, "exact binomial and McNemar tests of cells")
     alone = fewest_for_level()
@@ -133,3 +157,4 @@ def _common_notes(rows: pl.DataFrame, collected: Collected) -> Iterator[str]:
     groups = ", ".join(collected.record.primary_groups)
     star, mean = ("", "the unweighted mean over ") if PRIMARY in set(rows["group"]) else ("* ", "")
     yield f"{star}Primary: {mean}{groups}, declared in the sweep file before running."
+    yield from declaration_notes(collected.record)

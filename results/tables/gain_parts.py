@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from results.collect import Collected
-from results.compared import Compared
+from results.compared import Compared, Comparisons
 from results.estimates import FIXED_SEEDS, LEVELS, with_marks
 from results.gain_intervals import POOLED, gain_intervals, with_intervals
 from results.gains import gains, start_similarity
@@ -36,7 +36,7 @@ def gain_rows(collected: Collected, expected: pl.DataFrame, options: TableOption
     )
     chosen = select_trials(expected, options.where)
     is_pooled = chosen["training_data_hash"].drop_nulls().n_unique() > 1
-    cells = [] if is_pooled else collected.compared(chosen, reference=options.baseline)
+    cells = [] if is_pooled else collected.comparisons(chosen).like(options.baseline)
     rows = with_intervals(every, gain_intervals(cells, options.baseline, correction=options.correction))
     if is_pooled:
         rows = rows.with_columns(gain_reason=pl.lit(POOLED))
@@ -47,7 +47,7 @@ def gain_rows(collected: Collected, expected: pl.DataFrame, options: TableOption
     return with_marks(shown).with_columns(model_name(), label=label)
 
 
-def compared_cells(collected: Collected, expected: pl.DataFrame, options: TableOptions) -> list[Compared]:
+def comparisons(collected: Collected, expected: pl.DataFrame, options: TableOptions) -> Comparisons:
     """What can be compared of the trials that `options` choose: each training data set and scale apart.
 
     Raises:
@@ -55,7 +55,12 @@ def compared_cells(collected: Collected, expected: pl.DataFrame, options: TableO
     """
     chosen = select_trials(expected, options.where)
     refuse_repeats(chosen)
-    return collected.compared(chosen, reference=options.baseline)
+    return collected.comparisons(chosen)
+
+
+def compared_cells(collected: Collected, expected: pl.DataFrame, options: TableOptions) -> list[Compared]:
+    """The cells with what has the baseline's seeds, for tables that name a baseline. Raises as `comparisons` does."""
+    return comparisons(collected, expected, options).like(options.baseline)
 
 
 def cell_columns(rows: pl.DataFrame, group_header: str = "group") -> tuple[Column, ...]:
@@ -114,7 +119,7 @@ def reason_notes(rows: pl.DataFrame, column: str, what: str, key: Sequence[str])
     told = rows.filter(pl.col(column).is_not_null()).select(column, pl.concat_str(key, separator="/").alias("where"))
     places = told.group_by(column, maintain_order=True).agg(pl.col("where").unique(maintain_order=True))
     for reason, where in places.rows():
-        yield f"No {what} in {_listed(where)}: {reason}."
+        yield f"No {what} in {listed(where)}: {reason}."
 
 
 _LISTED = 4
@@ -139,6 +144,7 @@ def check_baseline(cells: Sequence[Compared], options: TableOptions) -> None:
         raise SelectionError(f"baseline: {unknown_name('trained similarity of these rows', options.baseline, known)}")
 
 
-def _listed(places: Sequence[str]) -> str:
+def listed(places: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
     more = f" and {len(places) - _LISTED} more" if len(places) > _LISTED else ""
     return f"{', '.join(places[:_LISTED])}{more}"

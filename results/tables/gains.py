@@ -78,7 +78,7 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
         Column(key="mark", header="sig."),
         Column(key="gain_low", upper="gain_high", header=INTERVAL, kind="points_interval"),
         Column(key="new_gain_low", upper="new_gain_high", header="new data sets", kind="points_interval", detail=True),
-        Column(key="gain_ratio", header="gain (%)", kind="percent", decimals=1),
+        Column(key="gain_ratio", header="gain (%)", kind="percent", decimals=1, reason="ratio_reason"),
         Column(key="ratio_low", upper="ratio_high", header="gain (%) interval", decimals=1, **_DETAIL),
         Column(key="mean_of_ratios", header="mean of ratios (%)", kind="percent", decimals=1, detail=True),
         Column(key="mean_of_ratios_low", upper="mean_of_ratios_high", header="its interval", decimals=1, **_DETAIL),

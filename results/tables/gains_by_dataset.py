@@ -69,7 +69,7 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
         Column(key="gain", header="gain", kind="points", marks="mark"),
         Column(key="mark", header="sig."),
         Column(key="gain_low", upper="gain_high", header=INTERVAL, kind="points_interval"),
-        Column(key="gain_ratio", header="gain (%)", kind="percent", decimals=1),
+        Column(key="gain_ratio", header="gain (%)", kind="percent", decimals=1, reason="ratio_reason"),
         Column(
             key="ratio_low",
             upper="ratio_high",

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import polars as pl
 
 from results.collect import Collected
-from results.magnitude import cohen_ds
-from results.magnitude_correlation import AGAINST, SIMILARITY, magnitude_correlations
+from results.magnitude import AGAINST, cohen_ds
+from results.magnitude_correlation import SIMILARITY, magnitude_correlations
 from results.selection import select_trials
 from results.statistics.correlation import OUTLIER_RULE
 from results.tables.cohen_d import found_statistics, norm_holes

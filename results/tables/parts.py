@@ -7,7 +7,7 @@ import polars as pl
 
 from results.collect import Collected
 from results.fairness import fairness_notes
-from results.layout import PlannedEvaluation
+from results.layout import PlannedEvaluation, SweepRecord
 from results.missing import MissingKind
 from results.tables.table import Column, TableOptions
 from search_spaces.catalogue.data_sets import PARTS
@@ -87,6 +87,15 @@ def missing_lines(collected: Collected, chosen: pl.DataFrame, kinds: Collection[
 def warning_notes(collected: Collected) -> tuple[str, ...]:
     """The warnings of the collected rows as notes."""
     return tuple(f"Careful: {warning}." for warning in collected.warnings)
+
+
+def declaration_notes(record: SweepRecord) -> Iterator[str]:
+    """That primary groups were declared anew after there were rows, if they were: the first declaration decides."""
+    for later in record.redeclared:
+        yield (
+            f"Careful: the sweep file declared other primary groups ({', '.join(later.groups) or 'none'}) on "
+            f"{later.at}, when trials had finished; those declared first decide ({', '.join(record.primary_groups)})."
+        )
 
 
 def fairness_lines(collected: Collected, chosen: pl.DataFrame) -> tuple[str, ...]:

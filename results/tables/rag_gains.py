@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from results.collect import Collected
-from results.rag_gains import ROWS_MISSING, rag_gains
+from results.rag_gains import ANSWERS_MISSING, MEASURES, rag_gains
 from results.selection import select_trials
 from results.statistics.paired_tests import PairedTest
+from results.tables.gain_parts import reason_notes
 from results.tables.parts import (
     correction_header,
     correction_name,
@@ -68,14 +69,40 @@ def _columns(rows: pl.DataFrame, options: TableOptions) -> tuple[Column, ...]:
         Column(key="similarity", header="similarity"),
         Column(key="exact_match_gain", header="EM gain", kind="points"),
         Column(key="exact_match_low", upper="exact_match_high", header="EM 95 % interval", kind="points_interval"),
+        Column(
+            key="exact_match_adjusted_model_p",
+            header=f"EM model p ({correction_header(options)})",
+            kind="p",
+            decimals=3,
+            detail=True,
+        ),
         Column(key="num_better", header="better", kind="count", detail=True),
         Column(key="num_worse", header="worse", kind="count", detail=True),
         Column(key="exact_match_p", header="EM p", kind="p", decimals=3, detail=True),
-        Column(key="exact_match_adjusted_p", header=f"EM p ({correction_header(options)})", kind="p", decimals=3),
+        Column(
+            key="exact_match_adjusted_p",
+            header=f"EM p ({correction_header(options)})",
+            kind="p",
+            decimals=3,
+            reason="exact_match_p_reason",
+        ),
         Column(key="f1_gain", header="F1 gain", kind="points"),
         Column(key="f1_low", upper="f1_high", header="F1 95 % interval", kind="points_interval"),
+        Column(
+            key="f1_adjusted_model_p",
+            header=f"F1 model p ({correction_header(options)})",
+            kind="p",
+            decimals=3,
+            detail=True,
+        ),
         Column(key="f1_p", header="F1 p", kind="p", decimals=3, detail=True),
-        Column(key="f1_adjusted_p", header=f"F1 p ({correction_header(options)})", kind="p", decimals=3),
+        Column(
+            key="f1_adjusted_p",
+            header=f"F1 p ({correction_header(options)})",
+            kind="p",
+            decimals=3,
+            reason="f1_p_reason",
+        ),
         Column(key="num_seeds", header="seeds", kind="count"),
     )
 
@@ -89,13 +116,19 @@ def _notes(rows: pl.DataFrame, options: TableOptions) -> Iterator[str]:
     yield (
         "Tests are paired by question and of these seeds only. EM: exact McNemar on the questions that one of the two "
         "alone answers (better, worse); with several seeds its clusters are questions. F1: "
-        f"{_TESTS[options.paired_test]} of the questions' differences. {correction_name(options)} over all p of the "
-        "table."
+        f"{_TESTS[options.paired_test]} of the questions' differences."
+    )
+    yield (
+        f"{correction_name(options)} over all p of the paired tests, EM and F1 together; the p of the two-way model, "
+        "which ask another question (in Markdown and CSV beside their intervals), among themselves likewise."
     )
     if rows["num_seeds"].max() == 1:
         yield "One seed: intervals, too, are of these checkpoints alone."
-    absent = rows.filter(pl.col("num_seeds").is_null() & (pl.col("reason") != ROWS_MISSING))
-    for row in absent.iter_rows(named=True):
-        yield f"Dash in {row['model']}/{row['init_regime']}/{row['similarity']} on {row['data_set']}: {row['reason']}."
-    if rows.filter(pl.col("exact_match_low").is_null() & pl.col("num_seeds").is_not_null()).height:
-        yield "No interval: every question has the same difference."
+    yield from reason_notes(rows.filter(pl.col("reason") != ANSWERS_MISSING), "reason", "gain", _PLACE)
+    for measure in MEASURES:
+        yield from reason_notes(rows, f"{measure}_reason", f"{_SHORT[measure]} interval", _PLACE)
+        yield from reason_notes(rows, f"{measure}_p_reason", f"{_SHORT[measure]} p", _PLACE)
+
+
+_PLACE = ["model", "init_regime", "similarity", "data_set"]
+_SHORT = {"exact_match": "EM", "f1": "F1"}

@@ -1,16 +1,19 @@
 """Table `ranks`: similarities ranked over the data sets of a group, and how many data sets each really won."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import polars as pl
 
 from results.cell_ranks import cell_ranks
 from results.collect import Collected
 from results.selection import select_result, select_trials
+from results.statistics.estimate import LEVEL
+from results.statistics.ranks import PostHoc
 from results.tables.gain_parts import (
     CELL_BLOCK,
     cell_columns,
     compared_cells,
+    listed,
     one_seed_note,
     reason_notes,
     trained_note,
@@ -59,6 +62,11 @@ def _columns(rows: pl.DataFrame, options: TableOptions) -> tuple[Column, ...]:
         Column(key="num_data_sets", header="of", kind="count"),
         Column(key="friedman", header="Friedman", kind="plain", detail=True),
         Column(key="adjusted_p", header="Friedman adj. p", kind="p", decimals=3),
+        *(
+            (Column(key="critical_difference", header="crit. diff.", kind="plain"),)
+            if options.post_hoc == "nemenyi"
+            else ()
+        ),
         Column(key="baseline_p", header=f"p to {options.baseline}", kind="p", decimals=3),
         Column(key="first_p", header="p to the first", kind="p", decimals=3),
         Column(key="num_seeds", header="seeds", kind="count"),
@@ -70,16 +78,29 @@ def _notes(rows: pl.DataFrame, options: TableOptions) -> Iterator[str]:
     if rows.is_empty():
         yield "No group has two data sets and two similarities to compare: there is nothing to rank over."
         return
-    name = {"nemenyi": "Nemenyi's test", "holm": "Holm's step-down"}[options.post_hoc]
     yield "Mean rank: over the group's data sets, 1 is best, equal scores share ranks; seeds and queries averaged."
     yield (
         "Best on: data sets where it scores best. Really won: it can also be told from the second there, p of the lead "
         f"adjusted ({correction_name(options)}) over all data sets of all rows."
     )
     yield (
-        f"Friedman's test speaks of new data sets; its p is adjusted ({correction_name(options)}) over the groups. "
-        f"After it all pairs of a group by {name}."
+        f"Friedman's test speaks of new data sets; its p is adjusted ({correction_name(options)}) over the "
+        f"models, init regimes and groups. {_PAIRS[options.post_hoc]}"
     )
+    not_told = rows.filter(pl.col("adjusted_p") > 1 - LEVEL).select(pl.concat_str(_PLACE, separator="/"))
+    if places := not_told.to_series().unique(maintain_order=True).to_list():
+        yield (
+            f"Friedman's test finds no difference in {listed(places)}: p of pairs, which are tests after it, say "
+            "nothing there."
+        )
     yield from no_paired_test(options, "Friedman's test and pairs after it, and of the two-way model's leads")
-    yield from reason_notes(rows, "reason", "test", ["model", "init_regime", "group"])
+    yield from reason_notes(rows, "reason", "test", _PLACE)
     yield from one_seed_note(rows["num_seeds"])
+
+
+_PLACE = ["model", "init_regime", "group"]
+_PAIRS: Mapping[PostHoc, str] = {
+    "nemenyi": "After it all pairs by Nemenyi's test, which is over the pairs of one group: mean ranks further "
+    "apart than the critical difference can be told.",
+    "holm": "After it all pairs, Holm's step-down over the pairs of all groups of the table.",
+}

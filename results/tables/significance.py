@@ -76,7 +76,7 @@ def _table(name: str, title: str, cells: list[Compared], collected: Collected, o
 def _columns(rows: pl.DataFrame, by_data_set_: bool) -> tuple[Column, ...]:
     new = (
         Column(key="new_gain_low", upper="new_gain_high", header="new data sets", kind="points_interval", detail=True),
-        Column(key="adjusted_new_p", header="its adj. p", kind="p", decimals=3, detail=True),
+        Column(key="adjusted_new_p", header="its adj. p", kind="p", decimals=3, detail=True, reason="new_gain_reason"),
     )
     return (
         *cell_columns(rows, "data set" if by_data_set_ else "group"),
@@ -85,10 +85,16 @@ def _columns(rows: pl.DataFrame, by_data_set_: bool) -> tuple[Column, ...]:
         Column(key="mark", header="sig."),
         Column(key="gain_low", upper="gain_high", header=INTERVAL, kind="points_interval"),
         Column(key="gain_p", header="p", kind="p", decimals=3, detail=True),
-        Column(key="adjusted_p", header="adj. p", kind="p", decimals=3),
-        Column(key="bootstrap_low", upper="bootstrap_high", header="bootstrap", kind="points_interval"),
+        Column(key="adjusted_p", header="adj. p", kind="p", decimals=3, reason="gain_reason"),
+        Column(
+            key="bootstrap_low",
+            upper="bootstrap_high",
+            header="bootstrap",
+            kind="points_interval",
+            reason="gain_reason",
+        ),
         *(() if by_data_set_ else new),
-        Column(key="adjusted_fixed_p", header="adj. p, seeds fixed", kind="p", decimals=3),
+        Column(key="adjusted_fixed_p", header="adj. p, seeds fixed", kind="p", decimals=3, reason="fixed_reason"),
         Column(key="d_z", header="d_z", kind="plain"),
         Column(key="num_seeds", header="seeds", kind="count"),
     )
@@ -100,7 +106,8 @@ def _notes(rows: pl.DataFrame, cells: list[Compared], collected: Collected, opti
     num_tests = rows["gain_p"].drop_nulls().len()
     yield (
         f"p and mark: of the two-way model. Adj.: {correction_name(options)} over the {num_tests} comparisons of "
-        "this table, each column of p values by itself; stars as in the table of gains."
+        "this table. The three columns of p are one question each (these data sets, new ones, these seeds) and a "
+        "family each: cite the one whose question was asked beforehand. Stars as in the table of gains."
     )
     yield "Bootstrap: seeds and queries drawn anew 1,000 times, a check; of few seeds it sees too small a spread."
     yield (

@@ -60,7 +60,8 @@ class Column:
     A `ranked` column marks the best and the second row of each block, as `Table.rank` orders them. A `detail` is left
     away where there is little room: on a terminal and in LaTeX.
     `marks` is the column with its significance marks, which LaTeX sets as superscripts. `origin` is that of the column
-    where it is not the table's.
+    where it is not the table's. `reason` is the column that says why its number is absent, where that is not the one of
+    its own name ('gain_reason' of 'gain' and 'gain_low') or the row's `reason`.
     """
 
     key: str
@@ -72,6 +73,7 @@ class Column:
     detail: bool = False
     marks: str | None = None
     origin: Origin | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,12 +130,8 @@ class TableHasHolesError(ValueError):
     def __init__(self, table: Table) -> None:
         self.table = table
         self.holes = table.holes
-        super().__init__(self.told({}))
-
-    def told(self, files: Mapping[str, str]) -> str:
-        """The message, with the file that each hole should be, as far as `files` has it by the hole's line."""
-        listed = "\n".join(f"  {hole}{f' ({files[hole]})' if hole in files else ''}" for hole in self.holes)
-        return (
-            f"table '{self.table.name}' is not whole, {len(self.holes)} missing:\n{listed}\n"
+        listed = "\n".join(f"  {hole}" for hole in self.holes)
+        super().__init__(
+            f"table '{table.name}' is not whole, {len(self.holes)} missing:\n{listed}\n"
             "run the sweep again, or show it with dashes (--allow-missing)"
         )

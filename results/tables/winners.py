@@ -12,7 +12,7 @@ from results.tables.gain_parts import (
     INTERVAL,
     TWO_WAY,
     cell_columns,
-    compared_cells,
+    comparisons,
     one_seed_note,
     reason_notes,
     target_note,
@@ -24,12 +24,12 @@ from results.tables.table import Column, Origin, Table, TableOptions
 
 
 def build(collected: Collected, options: TableOptions) -> Table:
-    """The winners.
+    """The winners; `options.baseline` changes nothing.
 
     Raises:
         SelectionError: two trials of one cell and seed, or a choice that finds nothing.
     """
-    cells = compared_cells(collected, collected.expected, options)
+    cells = comparisons(collected, collected.expected, options).like()
     rows = with_marks(cell_winners(cells, correction=options.correction)).with_columns(model_name())
     return Table(
         name="winners",
@@ -59,7 +59,7 @@ def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
         Column(key="mark", header="sig."),
         Column(key="lead_low", upper="lead_high", header=INTERVAL, kind="points_interval"),
         Column(key="new_lead_low", upper="new_lead_high", header="new data sets", kind="points_interval", detail=True),
-        Column(key="adjusted_p", header="adj. p", kind="p", decimals=3),
+        Column(key="adjusted_p", header="adj. p", kind="p", decimals=3, reason="lead_reason"),
         Column(key="told", header="can be told"),
         Column(key="num_compared", header="of", kind="count", detail=True),
         Column(key="num_seeds", header="seeds", kind="count"),
@@ -72,7 +72,8 @@ def _notes(rows: pl.DataFrame, options: TableOptions) -> Iterator[str]:
     num_tests = rows["lead_p"].drop_nulls().len()
     yield (
         f"Can be told: p of the lead, {correction_name(options)}-adjusted over the {num_tests} leads, is at most 0.05. "
-        "That holds although the data chose the two. 'No' means undecided, not equal."
+        "That holds although the data chose the two. 'No' means undecided, not equal. Compared is what has the seeds "
+        "that most similarities of the cell have, whatever the baseline of other tables."
     )
     yield from no_paired_test(options, TWO_WAY)
     place = ["model", "init_regime", "group"]

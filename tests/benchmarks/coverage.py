@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
 
 from results.statistics.bootstrap import Draws, bootstrap_group_means, percentile_interval
 from results.statistics.contrasts import paired_gain
@@ -49,7 +50,11 @@ class Scenario:
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """Shares of replicates, 0 to 1: intervals that hold the truth, and false alarms where there is no gain."""
+    """Shares of replicates, 0 to 1: intervals that hold the truth, and false alarms where there is no gain.
+
+    `width` is the median of the two-way interval's width over `oracle_width`: what holds the truth because it is wide
+    is no good interval.
+    """
 
     scenario: Scenario
     num_replicates: int
@@ -60,14 +65,16 @@ class Coverage:
     bootstrap: float
     these_seeds_only: float
     these_seeds_type_one: float
+    width: float = 1.0
 
     def __str__(self) -> str:
         s = self.scenario
         where = f"{s.target}: {s.num_seeds:>2} seeds, {s.seed_share:>4.0%} of the variance theirs"
         return (
-            f"{where}: coverage {self.two_way:.1%} (type I {self.type_one:.1%}), ratio of means "
-            f"{self.ratio_of_means:.1%}, mean of ratios {self.mean_of_ratios:.1%}, bootstrap {self.bootstrap:.1%}, "
-            f"these seeds only {self.these_seeds_only:.1%} (type I {self.these_seeds_type_one:.1%})"
+            f"{where}: coverage {self.two_way:.1%} (type I {self.type_one:.1%}, width {self.width:.2f}), "
+            f"ratio of means {self.ratio_of_means:.1%}, mean of ratios {self.mean_of_ratios:.1%}, bootstrap "
+            f"{self.bootstrap:.1%}, these seeds only {self.these_seeds_only:.1%} "
+            f"(type I {self.these_seeds_type_one:.1%})"
         )
 
 
@@ -105,7 +112,7 @@ def seeds_for_a_claim(found: Sequence[Coverage]) -> Iterator[str]:
 def measure(scenario: Scenario, num_replicates: int, *, num_draws: int = 1000) -> Coverage:
     """The shares over `num_replicates` groups; `num_draws` of the bootstrap for each."""
     found = np.array([_holds(scenario, number, num_draws) for number in range(num_replicates)], dtype=float)
-    shares = found.mean(axis=0)
+    shares, width = found[:, :-1].mean(axis=0), np.median(found[:, -1])
     return Coverage(
         scenario=scenario,
         num_replicates=num_replicates,
@@ -116,6 +123,7 @@ def measure(scenario: Scenario, num_replicates: int, *, num_draws: int = 1000) -
         bootstrap=shares[4],
         these_seeds_only=shares[5],
         these_seeds_type_one=shares[6],
+        width=float(width) / oracle_width(scenario),
     )
 
 
@@ -141,6 +149,24 @@ def seed_std(scenario: Scenario) -> float:
     return float(np.sqrt(other * scenario.num_seeds * scenario.seed_share / (1 - scenario.seed_share)))
 
 
+def oracle_width(scenario: Scenario) -> float:
+    """The width of the interval that knows each source's variance, and has the degrees of freedom that these give."""
+    seeds, queries, sets = scenario.num_seeds, scenario.num_queries, scenario.num_data_sets
+    of_seeds, of_queries = seed_std(scenario) ** 2, _QUERY_STD**2
+    if scenario.target == "these data sets":
+        rest = of_queries / (seeds * queries * sets)
+        parts = ((of_seeds / seeds + rest, seeds - 1), (of_queries / (queries * sets) + rest, sets * (queries - 1)))
+        rest_df = sets * (seeds - 1) * (queries - 1)
+    else:
+        rest = ((1 - _COMMON) * of_seeds * sets + of_queries / queries) / (seeds * sets)
+        between = (scenario.data_set_std**2 + of_queries / queries) / sets + rest
+        parts = ((_COMMON * of_seeds / seeds + rest, seeds - 1), (between, sets - 1))
+        rest_df = (seeds - 1) * (sets - 1)
+    variance = sum(part for part, _ in parts) - rest
+    df = variance**2 / (sum(part**2 / of_df for part, of_df in parts) + rest**2 / rest_df)
+    return float(2 * stats.t.ppf(0.975, df) * variance**0.5)
+
+
 def _data_set(scenario: Scenario, generator: np.random.Generator, gain: float, shared_S: Floats) -> Floats:
     num_seeds, num_queries = scenario.num_seeds, scenario.num_queries
     own = np.sqrt((1 - _COMMON) * scenario.num_data_sets)  # averaged over data sets, it adds what is not common
@@ -152,21 +178,29 @@ def _data_set(scenario: Scenario, generator: np.random.Generator, gain: float, s
     return np.stack([base_SQ + difference_SQ, base_SQ])
 
 
-def _holds(scenario: Scenario, number: int, num_draws: int) -> tuple[bool, ...]:
+def _holds(scenario: Scenario, number: int, num_draws: int) -> tuple[float, ...]:
     generator = np.random.default_rng([number, scenario.num_seeds, int(1000 * scenario.seed_share)])
     gained, null = (simulated_group(scenario, generator, gain) for gain in (GAIN, 0.0))
     target = scenario.target
     means_BC = bootstrap_group_means(gained, Draws(num_draws=num_draws, seed=number), target=target)
     low, high = percentile_interval(means_BC[:, 0] - means_BC[:, 1])
+    two_way = paired_gain(gained, "better", "base", target=target)
     return (
-        _has(paired_gain(gained, "better", "base", target=target), GAIN),
+        _has(two_way, GAIN),
         _alarms(paired_gain(null, "better", "base", target=target)),
         _has(ratio_of_means(gained, "better", "base", target=target), GAIN / BASE),
         _has(mean_of_ratios(gained, "better", "base", target=target), GAIN / BASE),
         low <= GAIN <= high,
         _has(paired_gain(gained, "better", "base", target=target, sources="these seeds only"), GAIN),
         _alarms(paired_gain(null, "better", "base", target=target, sources="these seeds only")),
+        _width(two_way),
     )
+
+
+def _width(estimate: Estimate) -> float:
+    assert estimate.low is not None
+    assert estimate.high is not None
+    return estimate.high - estimate.low
 
 
 def _has(estimate: Estimate, truth: float) -> bool:

@@ -33,6 +33,8 @@ def test_the_two_way_interval_holds_the_truth_as_often_as_it_says(scenario):
 
     for share in (found.two_way, found.ratio_of_means, found.mean_of_ratios, 1 - found.type_one):
         assert could_be(share, 0.92, 0.975), found
+    assert could_be(found.type_one, 0.03, 0.08), found
+    assert 0.75 < found.width < 1.3, found
     if scenario.seed_share > 0.7 and scenario.target == "these data sets":
         assert not could_be(found.these_seeds_only, 0.92, 0.975), "the bounds cannot fail"
     if scenario.seed_share > 0.9:

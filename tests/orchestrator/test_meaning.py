@@ -8,7 +8,7 @@ import pytest
 from orchestrator.meaning import meaning_problems
 from orchestrator.plan import make_plan, sweep_record
 from orchestrator.resolve import resolve
-from results.layout import SWEEP_RECORD, spec_key, to_bytes, trial_prefix, trial_rows
+from results.layout import SWEEP_RECORD, PlannedTrial, spec_key, to_bytes, trial_prefix, trial_rows
 from results.store import open_store
 from search_spaces.specs import to_json
 
@@ -43,6 +43,21 @@ def problems(sweep, store):
 
 def edit(sweep, old, new):
     sweep.file.write_text(sweep.file.read_text().replace(old, new))
+
+
+def test_primary_groups_declared_after_a_trial_has_finished_are_kept_beside_those_that_decide(make_sweep):
+    sweep = make_sweep()
+    first, store = planned(sweep), open_store(str(sweep.folder))
+    assert first.primary_groups
+    record = sweep_record(first)
+    other = (*first.primary_groups, "another")
+    finished = PlannedTrial(trial_id="finished", title="a trial of the file as it was")
+    store.write(SWEEP_RECORD, to_bytes(replace(record, primary_groups=other, trials=(finished,))))
+    assert make_plan(resolve(sweep.file), store).primary_groups == first.primary_groups, "nothing has finished"
+    store.write(trial_rows(finished.trial_id), b"rows")
+    recorded = sweep_record(make_plan(resolve(sweep.file), store))
+    assert recorded.primary_groups == other
+    assert [later.groups for later in recorded.redeclared] == [first.primary_groups]
 
 
 def test_what_did_not_change_is_no_problem(finished):

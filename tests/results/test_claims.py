@@ -4,16 +4,17 @@ import numpy as np
 import polars as pl
 import pytest
 from builders import VALIDATED, SweepFolder, evaluation, seeded_queries, trained
+from polars.testing import assert_frame_equal
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
-from test_gain_intervals import cells_of, values_of
+from test_gain_intervals import comparisons_of, values_of
 
 from results.claims import CLAIMS, EffectClaim, GainClaim, NonInferiority
 from results.claims.contrasts import EFFECT_TYPES
 from results.claims.effects import effect_sizes
 from results.claims.evaluate import Sides, evaluate_claims
 from results.collect import collect
-from results.compared import compared
+from results.compared import Comparisons
 from results.query_scores import QueryScores
 from results.store import open_store
 from results.tables import TABLES, TableOptions
@@ -79,7 +80,7 @@ def test_every_claim_names_what_there_is_and_says_what_it_holds(name):
 
 
 def test_estimates_are_the_contrasts_by_hand(seeded):
-    frame = evaluate_claims(cells_of(seeded), sides(seeded))
+    frame = evaluate_claims(comparisons_of(seeded), sides(seeded))
     both = ("qnorm", "dnorm")
 
     def out(regime, family="minilm"):
@@ -101,7 +102,7 @@ def test_estimates_are_the_contrasts_by_hand(seeded):
 
 
 def test_the_best_manual_similarity_is_chosen_by_validation_and_not_by_what_is_tested(seeded):
-    cells = cells_of(seeded)
+    cells = comparisons_of(seeded)
     shown = row_of(evaluate_claims(cells, sides(seeded)), "learnable_keeps_up")
     assert shown["chosen"] == "best by validation: qnorm"
     learnable, qnorm = (
@@ -129,7 +130,7 @@ def test_learnable_within_the_margin_is_confirmed_although_it_is_worse(tmp_path)
             trained(similarity, seed=seed), lambda *_, v=values: v, validation_score=0.5 - less[similarity]
         )
     collected = collect(folder.store, folder.record())
-    found = row_of(evaluate_claims(cells_of(collected), sides(collected)), "learnable_keeps_up")
+    found = row_of(evaluate_claims(comparisons_of(collected), sides(collected)), "learnable_keeps_up")
     assert -0.005 < found["low"] < found["estimate"] < 0
     assert found["verdict"] == "confirmed"
 
@@ -145,7 +146,7 @@ def test_a_claim_on_the_other_side_is_refuted_and_fewer_than_three_seeds_decide_
                 values = 0.5 - worse + rng.normal(0, 0.005, 20)
                 folder.add_trial(trained(similarity, seed=seed), lambda *_, v=values: v)
         collected = collect(folder.store, folder.record())
-        found = row_of(evaluate_claims(cells_of(collected), sides(collected)), "magnitude_helps")
+        found = row_of(evaluate_claims(comparisons_of(collected), sides(collected)), "magnitude_helps")
         assert (found["verdict"], found["num_seeds"]) == (verdict, num_seeds)
         assert found["estimate"] == pytest.approx(-0.11, abs=0.005)
 
@@ -162,7 +163,7 @@ def test_effect_sizes_are_judged_over_seeds_and_data_sets(seeded):
         for name in names
     ]
     effects = pl.DataFrame(rows, schema=EFFECT_TYPES, orient="row")
-    frame = evaluate_claims(cells_of(seeded), sides(seeded, effects=effects))
+    frame = evaluate_claims(comparisons_of(seeded), sides(seeded, effects=effects))
     found = row_of(frame, "relevant_longer_finetuned")
     of_minilm = of_qnorm.filter((pl.col("family") == "minilm") & (pl.col("init_regime") == "finetune"))
     known = {(trial_id, name): d for trial_id, name, d in rows}
@@ -178,7 +179,9 @@ def test_effect_sizes_are_judged_over_seeds_and_data_sets(seeded):
     low, high = stats.t.interval(0.95, 4, d_SJ.mean(), stats.sem(d_SJ.mean(axis=0)))
     assert 0.3 < (found["high"] - found["low"]) / (high - low) < 3
     one_less = effects.filter(pl.col("data_set") != "musique")
-    absent = row_of(evaluate_claims(cells_of(seeded), sides(seeded, effects=one_less)), "relevant_longer_finetuned")
+    absent = row_of(
+        evaluate_claims(comparisons_of(seeded), sides(seeded, effects=one_less)), "relevant_longer_finetuned"
+    )
     assert "not known on musique" in absent["reason"]
 
 
@@ -208,7 +211,7 @@ def test_groups_of_unlike_measures_are_no_contrast(tmp_path):
         spec = trained(similarity)
         folder.add_trial(spec, seeded_queries(0, spec))
     collected = collect(folder.store, folder.record())
-    frame = evaluate_claims(cells_of(collected), sides(collected))
+    frame = evaluate_claims(comparisons_of(collected), sides(collected))
     assert "different main measures (RR@10, nDCG@10)" in row_of(frame, "more_out_of_domain")["reason"]
     assert row_of(frame, "magnitude_helps")["estimate"] is not None
 
@@ -224,13 +227,13 @@ def test_two_splits_of_one_data_set_have_queries_of_their_own(tmp_path):
         key: QueryScores(values_RQ=found.values_RQ[:, : 5 if key.split == "train" else None], rows=found.rows)
         for key, found in collected.query_scores.items()
     }
-    cells = compared(scores, collected.expected, reference="cosine")
-    assert {data.name for cell in cells for data in cell.scores.data_sets} == {"nq (test)", "nq (train)"}
+    cells = Comparisons(scores, collected.expected)
+    assert {data.name for cell in cells.like() for data in cell.scores.data_sets} == {"nq (test)", "nq (train)"}
     assert row_of(evaluate_claims(cells, sides(collected)), "more_out_of_domain")["estimate"] is not None
 
 
 def test_what_the_sweep_does_not_hold_is_undecided_with_the_reason(seeded):
-    frame = evaluate_claims(cells_of(seeded), sides(seeded, in_domain=()))
+    frame = evaluate_claims(comparisons_of(seeded), sides(seeded, in_domain=()))
     assert row_of(frame, "more_out_of_domain")["reason"] == "the sweep evaluates no group in domain"
     assert row_of(frame, "needs_pretraining", "bert")["reason"] == "the sweep does not train it in the regime random"
     assert "dot: the sweep trains none here" in row_of(frame, "learnable_keeps_up", "bert")["reason"]
@@ -245,3 +248,38 @@ def test_the_table_takes_sides_and_validation_from_the_sweep(seeded):
     assert row["chosen"] == f"best by validation: {max(list(VALIDATED)[:4], key=VALIDATED.get)}"
     assert any("out of domain: the unweighted mean over beir, multi_hop" in note for note in table.notes)
     assert all(any(note.startswith(f"{name}: ") for note in table.notes) for name in CLAIMS)
+
+
+@pytest.mark.parametrize("name", ["claims", "winners"])
+def test_a_baseline_changes_nothing_of_what_names_none(tmp_path, name):
+    """Even one whose seeds are others: cosine, qnorm and dnorm have three, dot one."""
+    folder = SweepFolder(
+        store=open_store(str(tmp_path)), evaluations=(evaluation("nq", "out"),), primary_groups=("out",)
+    )
+    for similarity in ("cosine", "dot", "qnorm", "dnorm"):
+        for seed in (0,) if similarity == "dot" else (0, 1, 2):
+            spec = trained(similarity, seed=seed)
+            folder.add_trial(spec, seeded_queries(seed, spec))
+    collected = collect(folder.store, folder.record())
+    tables = [TABLES[name].build(collected, TableOptions(baseline=b)) for b in ("cosine", "dot")]
+    assert_frame_equal(tables[0].rows, tables[1].rows)
+    if name == "claims":
+        found = row_of(tables[1].rows, "magnitude_helps")
+        assert (found["num_seeds"], found["estimate"] is None) == (3, False)
+    else:
+        assert tables[1].rows.select("num_compared", "num_seeds").rows() == [(3, 3)]
+
+
+def test_a_claim_takes_the_seeds_of_its_own_similarities_even_where_most_others_have_fewer(tmp_path):
+    folder = SweepFolder(
+        store=open_store(str(tmp_path)), evaluations=(evaluation("nq", "out"),), primary_groups=("out",)
+    )
+    for similarity in ("cosine", "dot", "qnorm", "dnorm", "learnable"):
+        for seed in (0, 1, 2) if similarity in ("qnorm",) else (0,):
+            spec = trained(similarity, seed=seed)
+            folder.add_trial(spec, seeded_queries(seed, spec))
+    cells = comparisons_of(collect(folder.store, folder.record()))
+    assert cells.like()[0].scores.columns == ("cosine", "dot", "dnorm", "learnable")
+    assert cells.like("qnorm")[0].scores.columns == ("qnorm",)
+    assert cells.like("qnorm")[0].seeds == (0, 1, 2)
+    assert cells.like("dot")[0] is cells.like("cosine")[0], "alike is made once"

@@ -211,3 +211,19 @@ def test_the_json_of_a_table_lists_the_trials_of_each_row(seeded):
     titles = dict(seeded.trials.select("trial_id", "title").iter_rows())
     assert {titles[i].split("/")[2] for i in row["ids"]["trials"]} == {"qnorm", "cosine"}
     assert pl.Series(row["ids"]["trials"]).n_unique() == 6
+
+
+def test_a_reason_is_told_of_the_numbers_that_it_is_of_alone(tmp_path):
+    """One query and seed: a gain without interval, and another reason why there is no relative one."""
+    folder = SweepFolder(store=open_store(str(tmp_path)), evaluations=(evaluation("attack", "beir"),))
+    for similarity, score in (("cosine", 0.0), ("qnorm", 0.2)):
+        folder.add_trial(trained(similarity), lambda *_, s=score: [s])
+    collected = collect(folder.store, folder.record())
+    of = {
+        name: explained(collected, "gains", "similarity=qnorm", f"column={name}").reason
+        for name in ("score", "gain", "gain_ratio", "gain_low", "num_seeds")
+    }
+    row = TABLES["gains"].build(collected, TableOptions()).rows.filter(similarity="qnorm").row(0, named=True)
+    assert row["gain_reason"] != row["ratio_reason"]
+    assert (of["gain_low"], of["gain_ratio"]) == (row["gain_reason"], row["ratio_reason"])
+    assert (of["score"], of["num_seeds"]) == (None, None)

@@ -6,14 +6,16 @@ import pytest
 from builders import SweepFolder, evaluation, failed, probe, probe_rows_of, trained, two_queries
 from scipy import stats
 
+from orchestrator.open_sources import open_sources
 from results.collect import collect
 from results.fisher_check import PROBE_MISSING, fisher_check
-from results.layout import probe_rows
-from results.observed_sides import ROWS_MISSING
+from results.layout import SWEEP_RECORD, probe_rows, to_bytes
 from results.predictions import PREDICTORS, predictions
 from results.rows import write_rows
 from results.schemas import make_table
+from results.scores import ROWS_MISSING
 from results.selection import SelectionError
+from results.sources import collect_source
 from results.store import open_store
 from results.tables import TABLES, TableOptions
 
@@ -267,6 +269,44 @@ def test_each_group_has_a_verdict_and_several_primary_groups_their_unweighted_me
     df = error**4 / sum(parts[n] ** 2 / (len(differences[n]) - 1) for n in "bcd")
     half = stats.t.ppf(0.975, df) * error
     assert (found["gain_low"], found["gain_high"]) == pytest.approx((found["gain"] - half, found["gain"] + half))
+
+
+@pytest.mark.parametrize("trained_on", [("beir",), ("in_domain",)])
+def test_a_cell_that_lacks_a_declared_group_has_no_primary_verdict(tmp_path, trained_on):
+    """Two sweeps: one declares and evaluates both groups, the other trains both sides and evaluates a part of them."""
+    data = {name: evaluation(name, name) for name in ("beir", "bright", "in_domain")}
+    declares = SweepFolder(
+        store=open_store(str(tmp_path / "a")), evaluations=tuple(data.values()), primary_groups=("beir", "bright")
+    )
+    declares.add_trial(trained("cosine"), per_query(dict.fromkeys(data, DNORM)))
+    trains = SweepFolder(
+        store=open_store(str(tmp_path / "b")),
+        evaluations=tuple(data[name] for name in trained_on),
+        primary_groups=trained_on,
+    )
+    for similarity, values in (("qnorm", QNORM), ("dnorm", DNORM)):
+        trains.add_trial(trained(similarity), per_query(dict.fromkeys(trained_on, values)))
+    trains.add_probe(probe(), {16: -0.2})
+    for folder in (declares, trains):
+        folder.store.write(SWEEP_RECORD, to_bytes(folder.record()))
+    collected = collect_source(open_sources([str(tmp_path / "a"), str(tmp_path / "b")]))
+    table = TABLES["fisher_check"].build(collected, TableOptions())
+    lacking = ", ".join(name for name in ("beir", "bright") if name not in trained_on)
+    reason = f"the sweep does not evaluate both sides on {lacking} here"
+    row = table.rows.row(0, named=True)
+    assert (row["group"], row["is_primary"], row["verdict"], row["gain"]) == ("primary", True, "not run", None)
+    assert row["reason"] == reason
+    assert any(note.startswith("No verdict in ") and note.endswith(f"primary: {reason}.") for note in table.notes)
+    assert table.holes == ()
+    own = table.rows.filter(pl.col("group") == trained_on[0])
+    assert own.select("verdict", "is_primary").rows() == [("hit", False)]
+
+
+def test_without_primary_groups_there_is_no_primary_verdict(folder):
+    folder.primary_groups = ()
+    sides(folder, (0.5, 0.3), (0.5, 0.2))
+    folder.add_probe(probe(), {16: -0.2})
+    assert set(check(folder)["is_primary"]) == {False}
 
 
 def test_primary_groups_of_different_measures_are_not_averaged_and_each_keeps_its_verdict(tmp_path):

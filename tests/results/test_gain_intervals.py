@@ -8,11 +8,11 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from results.collect import collect
-from results.compared import ROWS_MISSING, UNLIKE_SEEDS, compared
+from results.compared import UNLIKE_SEEDS, Comparisons
 from results.gain_intervals import gain_intervals, with_intervals
 from results.gains import gains
 from results.query_scores import query_scores
-from results.scores import MixedMeasuresError, by_data_set
+from results.scores import ROWS_MISSING, MixedMeasuresError, by_data_set
 from results.store import open_store
 
 CORRECTIONS = {"holm": "holm", "benjamini-hochberg": "fdr_bh"}
@@ -24,8 +24,12 @@ def folder(tmp_path):
     return SweepFolder(store=open_store(str(tmp_path / "sweep")), evaluations=evaluations)
 
 
+def comparisons_of(collected, expected=None):
+    return Comparisons(collected.query_scores, collected.expected if expected is None else expected)
+
+
 def cells_of(collected, expected=None, reference="cosine"):
-    return compared(collected.query_scores, collected.expected if expected is None else expected, reference=reference)
+    return comparisons_of(collected, expected).like(reference)
 
 
 def intervals_of(collected, **options):

@@ -8,8 +8,8 @@ import pytest
 from builders import SweepFolder, evaluation, failed, trained, two_queries, untrained, untrained_queries
 
 from results.collect import collect
-from results.gains import BASELINE_MISSING, ROWS_MISSING, UNTRAINED_MISSING, gains, start_similarity
-from results.scores import MixedMeasuresError
+from results.gains import BASELINE_MISSING, UNTRAINED_MISSING, gains, start_similarity
+from results.scores import ROWS_MISSING, MixedMeasuresError
 from results.selection import SelectionError
 from results.store import open_store
 from search_spaces.catalogue.similarities import SIMILARITIES

@@ -7,8 +7,9 @@ from builders import SweepFolder, evaluation, probe, trained, untrained
 from orchestrator.mirror import Mirror
 from results.collect import collect
 from results.fisher_check import fisher_check
-from results.gains import ROWS_MISSING, gains
+from results.gains import gains
 from results.rag import rag_scores
+from results.scores import ROWS_MISSING
 from results.store import open_store
 from results.sts import sts_scores
 from results.tables import TABLES, TableOptions

@@ -8,8 +8,9 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
 from results.collect import collect
-from results.rag_gains import rag_gains
+from results.rag_gains import NO_ANSWER_DIFFERS, OF_PARTS, rag_gains
 from results.selection import SelectionError
+from results.statistics.paired_tests import ALL_EQUAL
 from results.store import open_store
 from results.tables import TABLES, TableOptions
 
@@ -74,7 +75,7 @@ def test_parts_are_averaged_and_have_no_paired_test(tmp_path):
     row = gains(folder)["qnorm"]
     expected = np.mean([(a - b).mean() for a, b in f1.values()])
     assert (row["data_set"], row["f1_gain"], row["num_questions"]) == ("nq", pytest.approx(expected), 80)
-    assert row["f1_p"] is None
+    assert (row["f1_p"], row["f1_p_reason"], row["exact_match_p_reason"]) == (None, OF_PARTS, OF_PARTS)
     assert row["f1_low"] < row["f1_gain"] < row["f1_high"]
 
 
@@ -92,7 +93,7 @@ def test_what_is_missing_or_unlike_has_a_reason(folder):
     assert {row["f1_gain"] for row in found.values()} == {None}
     table = TABLES["rag_gains"].build(collect(folder.store, folder.record()), TableOptions())
     assert len(table.holes) == 2
-    assert "Dash in minilm-3l/finetune/dnorm on questions: its seeds are not those of the baseline." in table.notes
+    assert "No gain in minilm-3l/finetune/dnorm/questions: its seeds are not those of the baseline." in table.notes
     with pytest.raises(SelectionError, match="baseline"):
         gains(folder, baseline="learnable")
 
@@ -102,3 +103,32 @@ def test_answers_that_never_differ_have_no_p(folder):
         folder.add_trial(trained(similarity), lambda *_: COSINE)
     row = gains(folder)["qnorm"]
     assert (row["exact_match_gain"], row["exact_match_p"], row["f1_p"]) == (0.0, None, 1.0)
+    assert (row["exact_match_p_reason"], row["f1_p_reason"]) == (NO_ANSWER_DIFFERS, None)
+
+
+def test_each_measure_has_its_own_reason_and_the_notes_tell_it(folder):
+    """Exact matches are the same, so that McNemar has nothing to test; F1 is a constant apart, without variance."""
+    folder.add_trial(trained("cosine"), lambda *_: np.full(20, 0.25))
+    folder.add_trial(trained("qnorm"), lambda *_: np.full(20, 0.5))
+    row = gains(folder)["qnorm"]
+    assert (row["exact_match_p_reason"], row["f1_p_reason"]) == (NO_ANSWER_DIFFERS, ALL_EQUAL)
+    assert row["f1_low"] is None
+    assert row["f1_reason"] is not None
+    notes = TABLES["rag_gains"].build(collect(folder.store, folder.record()), TableOptions()).notes
+    where = "minilm-3l/finetune/qnorm/questions"
+    assert f"No EM p in {where}: {NO_ANSWER_DIFFERS}." in notes
+    assert f"No F1 p in {where}: {ALL_EQUAL}." in notes
+    assert f"No F1 interval in {where}: {row['f1_reason']}." in notes
+
+
+def test_the_p_of_the_model_are_adjusted_among_themselves(folder):
+    for seed in (0, 1, 2):
+        for similarity, f1 in (("cosine", COSINE), ("qnorm", QNORM), ("dot", DOT)):
+            noise = np.random.default_rng(seed).permutation(len(f1))[:9]
+            folder.add_trial(trained(similarity, seed=seed), lambda *_, f1=f1, n=noise: np.delete(f1, n))
+    rows = list(gains(folder, correction="benjamini-hochberg").values())
+    columns = [[row[f"{m}_{name}"] for m in ("exact_match", "f1") for row in rows] for name in ("model_p", "p")]
+    assert None not in columns[0]
+    for ps, name in zip(columns, ("adjusted_model_p", "adjusted_p"), strict=True):
+        adjusted = [row[f"{m}_{name}"] for m in ("exact_match", "f1") for row in rows]
+        assert adjusted == pytest.approx(list(multipletests(ps, method="fdr_bh")[1]))

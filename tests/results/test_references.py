@@ -71,6 +71,35 @@ def test_the_headline_gains_of_the_study(averages):
     assert all(row.mean_of_ratios is None for row in rows)
 
 
+# arXiv 2602.09229, its table of Contriever per data set, BRIGHT under cosine and query normalisation: nDCG@10 x 100.
+BRIGHT = """dataset,Cosine,QNorm
+aops,4.22,5.33
+biology,5.92,17.73
+earth_science,11.11,23.31
+economics,9.55,17.27
+leetcode,12.35,12.93
+pony,1.66,5.11
+psychology,8.74,17.13
+robotics,6.59,14.68
+stackoverflow,7.31,10.42
+sustainable_living,8.40,16.76
+theoremqa_questions,6.92,11.31
+theoremqa_theorems,2.53,3.59
+"""
+
+
+def test_the_mean_of_a_table_per_data_set_is_another_source_than_the_average(averages, tmp_path):
+    excerpt = written(tmp_path, BRIGHT, "excerpt.csv")
+    rows = reference_gains(
+        load_references([averages, excerpt + PER_DATA_SET.format("Contriever") + ",group=BRIGHT"]), "cosine", "group"
+    )
+    bright = gains_of(rows, model="Contriever", place="bright", similarity="qnorm")
+    assert [(row.source, f"{100 * row.score:.2f}") for row in bright] == [
+        ("arXiv 2602.09229, averages", "12.74"),
+        ("arXiv 2602.09229, table per data set", "12.96"),
+    ]
+
+
 @needs_paper
 def test_the_tables_per_data_set_have_averages_of_their_own_that_are_mixed_with_no_others(averages):
     paths = [averages, f"{PAPER}/contriever_per_dataset.csv" + PER_DATA_SET.format("Contriever")]

@@ -1,6 +1,7 @@
 """What tells gains from chance, against scipy: paired tests, effect sizes, bootstrap, winners, ranks, seeds."""
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import polars as pl
@@ -19,9 +20,11 @@ from results.statistics.bootstrap import Draws, bootstrap_group_means
 from results.statistics.contrasts import paired_gain
 from results.statistics.paired_tests import data_set_gains, group_differences
 from results.statistics.power import power_of
+from results.tables import TABLES, TableOptions
 
 WHERE = {"family": "minilm", "init_regime": "finetune"}
 FEW = Draws(num_draws=200)
+CELL = ("family", "layers", "init_regime", "group")
 
 
 def picked(frame, **where):
@@ -163,6 +166,38 @@ def test_nemenyi_is_the_studentized_range(seeded):
     z = (base["mean_rank"] - row["mean_rank"]) / np.sqrt(5 * 6 / (6 * 4))
     assert row["baseline_p"] == pytest.approx(stats.studentized_range.sf(z * np.sqrt(2), 5, np.inf), rel=1e-4)
     assert base["baseline_p"] is None
+
+
+def test_pairs_after_friedman_are_adjusted_over_the_pairs_of_all_groups(seeded):
+    cells = [cell for cell in cells_of(seeded) if cell.num_data_sets > 1]
+    frame = cell_ranks(cells, "cosine")
+    raw = {}
+    for cell in cells:
+        own = frame.filter(*(pl.col(k).eq_missing(v) for k, v in cell.cell.items() if k in CELL))
+        ranks = dict(own.select("similarity", "mean_rank").rows())
+        error = np.sqrt(len(ranks) * (len(ranks) + 1) / (6 * cell.num_data_sets))
+        for one, other in combinations(ranks, 2):
+            raw[id(cell), one, other] = 2 * stats.norm.sf(abs(ranks[one] - ranks[other]) / error)
+    adjusted = dict(zip(raw, multipletests(list(raw.values()), method="holm")[1], strict=True))
+    assert len({key[0] for key in raw}) > 2
+    for cell in cells:
+        own = frame.filter(*(pl.col(k).eq_missing(v) for k, v in cell.cell.items() if k in CELL))
+        for similarity, p in own.select("similarity", "baseline_p").rows():
+            if similarity != "cosine":
+                assert p == pytest.approx(adjusted[id(cell), "cosine", similarity])
+
+
+def test_the_table_of_ranks_says_where_pairs_say_nothing_and_shows_nemenyis_critical_difference(seeded):
+    table = TABLES["ranks"].build(seeded, TableOptions(post_hoc="nemenyi"))
+    place = pl.concat_str("model", "init_regime", "group", separator="/")
+    is_told = table.rows.select(place.alias("place"), told=pl.col("adjusted_p") <= 0.05).unique()
+    [note] = [note for note in table.notes if note.startswith("Friedman's test finds no difference in ")]
+    assert set(is_told["told"]) == {True, False}
+    assert "and 1 more" in note
+    assert [where for where, told in is_told.rows() if where in note and told] == []
+    assert sum(where in note for where, _ in is_told.rows()) == 4
+    assert "critical_difference" in [column.key for column in table.columns]
+    assert "critical_difference" not in [c.key for c in TABLES["ranks"].build(seeded, TableOptions()).columns]
 
 
 def test_the_spread_between_seeds_by_hand(seeded):

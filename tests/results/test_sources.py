@@ -168,11 +168,23 @@ def lose_a_query(folder, key):
     return "4 rows, 2 rows"
 
 
-@pytest.mark.parametrize("change", [change_trial, change_score, lose_a_query])
+def change_norms(folder, key):
+    folder.write_norms(key, PYDOC, (5.0, 7.0, 3.0, 5.1))
+    return "norm"
+
+
+def change_judgements(folder, _):
+    folder.write_judgements(PYDOC, {("q0", "d0"): 1, ("q1", "d1"): 2})
+    return "relevance"
+
+
+@pytest.mark.parametrize("change", [change_trial, change_score, lose_a_query, change_norms, change_judgements])
 def test_a_trial_with_different_rows_in_two_sources_is_refused(folders, change):
     one, other = folders("a"), folders("b")
     for folder in (one, other):
         key = folder.add_trial(trained("cosine"), SCORES)
+        folder.write_norms(key, PYDOC, (5.0, 7.0, 3.0, 5.0))
+        folder.write_judgements(PYDOC, {("q0", "d0"): 1, ("q1", "d1"): 1})
     what = change(other, key)
     with pytest.raises(InputError, match="different rows of it") as error:
         open_sources([uri(one), uri(other)])

@@ -21,6 +21,7 @@ from results.asked import asked_answers, asked_evaluations
 from results.collect import collect
 from results.layout import LeftOut
 from results.missing_files import missing_files
+from results.refusals import refusal
 from results.rendering import FORMATS, export
 from results.selection import SelectionError
 from results.store import open_store
@@ -422,8 +423,21 @@ def test_a_refusal_names_the_file_of_every_hole(holed):
         assert file.endswith({"trial": "trial.parquet", "probe": "probes.parquet"}.get(item.kind, ".parquet"))
     kinds = {item.kind for item in holed.missing}
     assert kinds == {"trial", "probe", "evaluation", "sts", "qa"}
-    with pytest.raises(TableHasHolesError) as error:
-        export(TABLES["gains"].build(holed, TableOptions()), "md")
-    told = error.value.told(files).splitlines()
-    assert any("dnorm/s0: whole trial: failed: out of memory (trials/" in line for line in told)
-    assert any("qnorm/s0: attack/test scored with qnorm:" in line and "(evaluations/" in line for line in told)
+    told = refusal({"gains": TABLES["gains"].build(holed, TableOptions()).holes}, holed).splitlines()
+    assert told[0].startswith("table 'gains' is not whole, ")
+    place = told.index("  failed: out of memory:")
+    assert "dnorm/s0: whole trial (trials/" in told[place + 1]
+    assert any("qnorm/s0: attack/test scored with qnorm (evaluations/" in line for line in told)
+
+
+def test_what_several_tables_lack_is_told_once_and_much_of_one_cause_in_short(tmp_path):
+    folder = SweepFolder(store=open_store(str(tmp_path)), evaluations=(evaluation("attack", "out_of_domain"),))
+    for seed in range(30):
+        folder.plan_trial(trained("qnorm", seed=seed), status=failed("disk is full"))
+    collected = collect(folder.store, folder.record())
+    holes = {name: tuple(str(item) for item in collected.missing) for name in ("gains", "winners", "seeds")}
+    told = refusal(holes, collected).splitlines()
+    assert told[0] == "3 tables are not whole, 30 missing (gains, winners, seeds):"
+    assert told[1] == "  failed: disk is full:"
+    assert len(told) == 1 + 1 + 10 + 1 + 1
+    assert told[-2] == "    and 20 more, which table 'missing' lists"

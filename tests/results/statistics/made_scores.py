@@ -22,7 +22,7 @@ def scores(generator, *, num_seeds=3, num_queries=20, level=0.3, step=0.04):
     )
 
 
-def group(seed=0, *, name="beir", parts=None, trainings="minilm", seeds="shared", num_seeds=3, level=0.3, spread=0.0):
+def group(seed=0, *, name="beir", parts=None, trainings="minilm", num_seeds=3, level=0.3, spread=0.0):
     """Of data sets a and b, and c of two forums, each with its own number of queries; scores depend on `seed`.
 
     `spread`: the standard deviation, between data sets, of the step from one column to the next.
@@ -42,5 +42,4 @@ def group(seed=0, *, name="beir", parts=None, trainings="minilm", seeds="shared"
             )
             for i, ((part, whole), step) in enumerate(zip(parts.items(), steps, strict=True))
         ),
-        seeds=seeds,
     )

@@ -1,5 +1,6 @@
 """Correlations against scipy, regression on groups, brute-force permutations, and scipy's BCa."""
 
+from dataclasses import replace
 from itertools import combinations, permutations, product
 
 import numpy as np
@@ -177,3 +178,14 @@ def test_what_has_no_correlation_says_why():
         correlate(x, np.full(25, np.nan), GROUPS, "pearson")
     with pytest.raises(ValueError, match="25, 24 and 25 points"):
         correlate(x, y[:24], GROUPS, "pearson")
+
+
+@pytest.mark.parametrize("name", SCIPYS)
+def test_points_alone_in_their_group_carry_nothing_within_groups_and_do_not_count(name):
+    x, y = points()
+    groups = [*GROUPS, "alone", "lonely"]
+    more = np.append(x, [50.0, -9.0]), np.append(y, [-70.0, 8.0])
+    assert correlate(*more, groups, name) == replace(correlate(x, y, GROUPS, name), num_alone=2)
+    assert correlate(*more, groups, name, scope="over all").n == 27
+    few = correlate(x[:5], y[:5], ["a", "a", "b", "c", "d"], name)
+    assert (few.n, few.value, few.reason) == (2, None, "2 points, 3 more alone in a group: a correlation needs 4")

@@ -1,0 +1,57 @@
+"""Primary groups are those declared before there were results; what is declared later is told, and decides nothing."""
+
+from datetime import UTC, datetime
+
+import pytest
+from builders import SweepFolder, evaluation, probe, trained, two_queries
+
+from results.collect import collect
+from results.declarations import declared_groups
+from results.layout import SWEEP_RECORD, SweepRecord, from_bytes, to_bytes
+from results.store import open_store
+from results.tables import TABLES, TableOptions
+
+
+@pytest.fixture
+def folder(tmp_path):
+    evaluations = (evaluation("attack", "beir"), evaluation("pydoc_small", "bright"))
+    return SweepFolder(store=open_store(str(tmp_path / "sweep")), evaluations=evaluations, primary_groups=("beir",))
+
+
+def declare(folder, *groups):
+    """What a run of the sweep file that declares these groups leaves in the record."""
+    folder.primary_groups, folder.redeclared = declared_groups(groups, folder.store)
+    folder.store.write(SWEEP_RECORD, to_bytes(folder.record()))
+    return from_bytes(SweepRecord, folder.store.read(SWEEP_RECORD))
+
+
+def test_until_a_trial_has_finished_the_file_decides(folder):
+    folder.plan_trial(trained("qnorm"))
+    assert declare(folder, "beir").primary_groups == ("beir",)
+    changed = declare(folder, "bright")
+    assert (changed.primary_groups, changed.redeclared) == (("bright",), ())
+
+
+def test_then_the_first_declaration_decides_and_each_change_is_kept_with_its_time(folder):
+    for similarity in ("qnorm", "dnorm"):
+        folder.add_trial(trained(similarity), two_queries((0.4, 0.3)))
+    folder.add_probe(probe(), {16: -0.2})
+    declare(folder, "beir", "bright")
+    assert declare(folder, "bright", "beir").redeclared == (), "another order is no other declaration"
+    before = datetime.now(UTC).replace(microsecond=0)
+    changed = declare(folder, "bright")
+    assert changed.primary_groups == ("beir", "bright")
+    [later] = changed.redeclared
+    assert later.groups == ("bright",)
+    assert before <= datetime.fromisoformat(later.at) <= datetime.now(UTC)
+    assert declare(folder, "bright").redeclared == (later,), "told once"
+    back = declare(folder, "beir", "bright")
+    assert [one.groups for one in back.redeclared] == [("bright",), ("beir", "bright")]
+
+    told = (
+        f"other primary groups (bright) on {later.at}, when trials had finished; those declared first decide (beir, br"
+    )
+    collected = collect(folder.store, back)
+    for name in ("fisher_check", "fisher_summary", "fisher_tau", "claims"):
+        notes = TABLES[name].build(collected, TableOptions()).notes
+        assert any(told in note for note in notes), name
