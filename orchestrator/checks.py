@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from orchestrator.machine import available_cpus
-from results.best import cell_name
+from search_spaces.cell_names import cell_name
 from search_spaces.problems import Problem
 from search_spaces.schema import EvaluationBlock, ProbeBlock, ProbeResourcesBlock, ResourcesBlock, SweepFile
 from search_spaces.sizes import size_text

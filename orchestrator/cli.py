@@ -64,7 +64,7 @@ AddressOption = Annotated[
     str | None,
     typer.Option(
         "--address",
-        help="The Ray cluster to run on: HOST:PORT of its head, or auto (default: RAY_ADDRESS, else one of its own).",
+        help="The Ray cluster it runs on: HOST:PORT of its head, or auto (default: RAY_ADDRESS, else one of its own).",
     ),
 ]
 
@@ -95,9 +95,14 @@ def schema() -> None:
 
 @app.command()
 def plan(
-    file: SweepFileArgument, storage: StorageOption = None, only: OnlyOption = None, json: JsonOption = False
+    file: SweepFileArgument,
+    storage: StorageOption = None,
+    only: OnlyOption = None,
+    address: AddressOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Show what is done, left, left out and missing of a sweep, and what the rest takes; fetch nothing."""
+    from orchestrator.addresses import resolved_address
     from orchestrator.costs import costs
     from orchestrator.meaning import meaning_problems
     from orchestrator.only import parse_only
@@ -108,7 +113,7 @@ def plan(
     from orchestrator.storage import storage_of
     from results.store import open_existing_store
 
-    resolved = survey(file)
+    resolved = survey(file, runs_here=resolved_address(address) is None)
     uri = storage_of(resolved.sweep, storage)
     store = open_existing_store(uri)
     planned, foreseen = foresee(resolved, store, parse_only(only, resolved.expansion))

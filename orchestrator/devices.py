@@ -18,15 +18,14 @@ from typing import Any
 
 import ray
 from ray import tune
-from ray._private.state import state as ray_state
-from ray.core.generated.gcs_pb2 import PlacementGroupTableData
 from ray.exceptions import RayActorError
 from ray.train import FailureConfig, RunConfig, ScalingConfig, WorkerGroupError
 from ray.train.torch import TorchConfig, TorchTrainer
-from ray.util.placement_group import PlacementGroup, remove_placement_group
+from ray.util.placement_group import remove_placement_group
 from ray.util.queue import Empty, Queue
 
 from orchestrator.events import Ended
+from orchestrator.ray_internals import orphaned_groups
 from orchestrator.requests import request_of
 from orchestrator.worker import join_placed_trial, record_end, run_placed_trial
 from results.layout import Status
@@ -67,11 +66,10 @@ def lost_devices_given_back() -> Iterator[None]:
             give_back()
 
     def give_back() -> None:
-        for placement_group in _orphans():
+        for placement_group in orphaned_groups():
             remove_placement_group(placement_group)
 
-    give_back()  # should another version of Ray not tell what is needed, it fails here, not in the thread
-
+    give_back()  # should it fail, it fails here, not in the thread
     thread = threading.Thread(target=watch, name="lost devices", daemon=True)
     thread.start()
     try:
@@ -79,19 +77,6 @@ def lost_devices_given_back() -> Iterator[None]:
     finally:
         is_over.set()
         thread.join()
-
-
-def _orphans() -> list[PlacementGroup]:
-    """Placement groups of actors that are dead; those that no actor made, such as Tune's, are not among them."""
-    # Ray's public table of placement groups does not tell who made one.
-    table = ray_state._connect_and_get_accessor().get_placement_group_table()
-    return [
-        PlacementGroup(ray.PlacementGroupID(row.placement_group_id))
-        for row in map(PlacementGroupTableData.FromString, table)
-        if row.state != PlacementGroupTableData.REMOVED
-        and row.creator_actor_dead
-        and not ray.ActorID(row.creator_actor_id).is_nil()
-    ]
 
 
 def run_group(config: Mapping[str, Any], send: Send) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from orchestrator.descriptions import MAX_DESCRIPTION
-from orchestrator.mirror import of_tier
+from orchestrator.run_metrics import of_tier
 from orchestrator.show import collected_rows
 from results.collect import Collected
 from results.headline import headline

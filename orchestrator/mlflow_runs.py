@@ -17,9 +17,11 @@ from typing import Any, Literal
 from orchestrator.data_inputs import DataInput
 from orchestrator.exports import SweepSummary
 from orchestrator.labels import RunLabels
-from orchestrator.mirror import MAX_METRICS, STEP_COLUMNS, HistoryRow, RunContent, step_metric
 from orchestrator.mlflow_client import found_experiment, open_client, open_reader
 from orchestrator.model_registry import Registration, register
+from orchestrator.run_content import HistoryRow, RunContent
+from orchestrator.run_metrics import MAX_METRICS, STEP_COLUMNS, step_metric
+from orchestrator.run_outlines import RunOutline, fingerprint
 from orchestrator.tracking_place import TrackingPlace
 from results.best import BestTrial
 from results.layout import Status
@@ -29,7 +31,7 @@ RunState = Literal["finished", "failed", "killed"]
 _STEPS_PER_BATCH = 1000 // len(STEP_COLUMNS)  # MLflow takes 1,000 metrics at once: whole steps are written, or none
 _ENDED = {"finished": "FINISHED", "pruned": "FINISHED", "failed": "FAILED", "killed": "KILLED"}
 _SWEEP, _DIGEST, _PARENT, _NOTE = "sweep_id", "mirrored", "mlflow.parentRunId", "mlflow.note.content"
-_UPLOADED, _STATUS = "checkpoint_uploaded", "status"
+_UPLOADED, _STATUS, _SEEN = "checkpoint_uploaded", "status", "mirrored_from"
 
 
 @dataclass(kw_only=True)
@@ -136,20 +138,34 @@ class MlflowRuns:
             self._client.log_batch(run.run_id, metrics=metrics)
             run.steps.update(step for step, _ in batch)
 
-    def mirror(self, content: RunContent) -> None:
-        """Bring one run up to date with `content`, its final status included; nothing is written twice."""
-        status = content.status
-        run = self._run(content.labels, started_ms=_milliseconds(status.started_at))
-        digest = content.digest
-        if run.tags.get(_DIGEST) != digest:
-            self.log_steps(content.labels.key, _timed(content.steps, status))
-            self._log_metrics(run, content.metrics, _end_ms(status))
-            self._log_inputs(run, content.inputs)
-            self._log_artifacts(run, {**content.artifacts, **content.plots()})
-            self._set_tags(run, {**content.made_with, _NOTE: content.description})
-            self._set_tags(run, {_DIGEST: digest})  # last: what carries it holds everything
+    def mirror(self, outline: RunOutline) -> None:
+        """Bring one run up to date, its final status included. Nothing is written twice, and read only where it may be.
+
+        A run carries the digest of what it holds, and the fingerprint of what that was read from, as this version of
+        the program has it: where that is the same, nothing need be read.
+        """
+        status = outline.status
+        run = self._run(outline.labels, started_ms=_milliseconds(status.started_at))
+        seen = fingerprint({}, outline.fingerprint, self._tags)
+        if run.tags.get(_SEEN) != seen or _DIGEST not in run.tags:
+            if (content := outline.content()) is None:
+                return
+            self._send(run, content)
+            self._set_tags(run, {_SEEN: seen})
+            status = content.status
         if status.state != "running":
             self._set_status(run, _ENDED[status.state], end_ms=_end_ms(status), told=status.state)
+
+    def _send(self, run: _Run, content: RunContent) -> None:
+        digest, status = content.digest, content.status
+        if run.tags.get(_DIGEST) == digest:
+            return
+        self.log_steps(content.labels.key, _timed(content.steps, status))
+        self._log_metrics(run, content.metrics, _end_ms(status))
+        self._log_inputs(run, content.inputs)
+        self._log_artifacts(run, {**content.artifacts, **content.plots()})
+        self._set_tags(run, {**content.made_with, _NOTE: content.description})
+        self._set_tags(run, {_DIGEST: digest})  # last: what carries it holds everything
 
     def has_checkpoint(self, key: str, checkpoint_hash: str) -> bool:
         """Whether the run has the files of the checkpoint."""

@@ -1,5 +1,6 @@
 """Place trials and probes on Ray: who decides where work runs, never how it works."""
 
+import logging
 import math
 import os
 import tempfile
@@ -19,6 +20,7 @@ from orchestrator.interrupt import Interrupt
 from orchestrator.node_check import node_problem, versions
 from orchestrator.patience import Patience
 from orchestrator.pools import build_pools
+from orchestrator.ray_internals import check_internals
 from orchestrator.requests import Request, groups_at_once, request_of, request_of_probe
 from orchestrator.retries import Retries
 from orchestrator.stopping import Closing, Stop
@@ -109,6 +111,8 @@ def _own_the_run(cluster: Cluster) -> None:
     )
     os.environ["TUNE_FUNCTION_THREAD_TIMEOUT_S"] = str(_LEAVES_WITHIN_S)
     os.environ["TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S"] = "0"  # `Patience` does it, and ends the wait
+    # At its end Tune looks for the metrics that its own loggers would have written, and warns of each trial.
+    logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)
 
 
 def place(work: Work, driver: Driver) -> str | None:
@@ -118,8 +122,9 @@ def place(work: Work, driver: Driver) -> str | None:
     run, in one line; None where it was not, or was interrupted.
 
     Raises:
-        InputError: the cluster cannot be joined, or its nodes cannot run trials.
+        InputError: the cluster cannot be joined, its nodes cannot run trials, or this Ray is another than is known.
     """
+    check_internals()
     _own_the_run(work.cluster)
     with connected(work.cluster, on_head_lost=driver.on_head_lost):
         if work.cluster.address is not None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.events import Ended, EnteredPhase, Event, Listener, Retried, Started
@@ -11,6 +10,7 @@ from orchestrator.pool_costs import reading_keys
 from orchestrator.requests import Request
 from orchestrator.retries import Retries
 from orchestrator.tasks import Tasks
+from results.clock import utc_now
 from results.layout import Status, pool_prefix, spec_key
 from results.store import open_store
 from search_spaces.specs import EvaluationSpec, from_json
@@ -127,7 +127,7 @@ class _Building:
 
 def _failed(_: str, reason: str) -> Status:
     """Pools have no status of their own: their documents are there, or not."""
-    now = datetime.now(UTC).isoformat(timespec="seconds")
+    now = utc_now()
     return Status(state="failed", started_at=now, finished_at=now, reason=reason)
 
 

@@ -90,10 +90,10 @@ def _missing_elsewhere(sweep: SweepFile, where: str, only: str) -> MissingInputs
     return missing.but(needed_by(parse_only(only, expansion), expansion))
 
 
-def survey(path: Path) -> Resolved:
+def survey(path: Path, *, runs_here: bool = True) -> Resolved:
     """As `resolve`, but nothing is fetched: what is only on the hub is listed, and its content hashes stay unknown.
 
-    What this machine cannot run is a notice: a sweep is often planned elsewhere than it runs.
+    What this machine cannot run is a notice, where the sweep `runs_here`: it is often planned elsewhere than it runs.
 
     Raises:
         InputError: with every other problem.
@@ -101,9 +101,9 @@ def survey(path: Path) -> Resolved:
     sweep = load_sweep(path)
     with nothing_fetched():
         found = _resolved(sweep, str(path), missing_inputs(sweep), [])
-    problems = machine_problems(sweep.resources, "", sweep.probe.resources)
-    lacking = [f"this machine could not run it: {p.key}: {p.message}" for p in problems]
-    return replace(found, notices=(*found.notices, *lacking))
+    lacking = machine_problems(sweep.resources, "", sweep.probe.resources) if runs_here else ()
+    notices = (f"this machine could not run it: {problem.key}: {problem.message}" for problem in lacking)
+    return replace(found, notices=(*found.notices, *notices))
 
 
 def _resolved(sweep: SweepFile, where: str, missing: MissingInputs, problems: list[Problem]) -> Resolved:

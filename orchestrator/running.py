@@ -3,7 +3,6 @@
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from orchestrator.budget import Budget, Spending, Spent, affordable, read_spent, write_spent
@@ -14,6 +13,7 @@ from orchestrator.machine import available_cpus
 from orchestrator.plan import Plan, TrialPlan
 from orchestrator.pool_costs import reading_keys
 from results import layout
+from results.clock import utc_now
 from results.layout import Status
 from results.room import is_out_of_space
 from results.store import Lock, LostLockError, Store
@@ -127,7 +127,7 @@ def _failure_recorder(plan: Plan, store: WaitingStore, lock: Lock, interrupt: In
     def record_failure(key: str, reason: str) -> Status:
         if _is_lost(lock):  # the trial is another driver's now, and so is its status
             interrupt.asked = True
-            return Status(state="failed", reason="another run took this sweep over", started_at=_now())
+            return Status(state="failed", reason="another run took this sweep over", started_at=utc_now())
         return _record_failure(plan, store.at_once, key, reason)
 
     return record_failure
@@ -189,7 +189,7 @@ def _is_lost(lock: Lock) -> bool:
 def _record_failure(plan: Plan, store: Store, key: str, reason: str) -> Status:
     """Write the status of a trial or probe whose worker could not do so itself."""
     status_key = layout.status_key(prefix_of(plan, key))
-    now = _now()
+    now = utc_now()
     before = layout.from_bytes(Status, store.read(status_key)) if store.exists(status_key) else None
     started = before or Status(state="running", started_at=now)
     status = replace(started, state="failed", reason=reason, finished_at=now)
@@ -205,7 +205,3 @@ def prefix_of(plan: Plan, key: str) -> str:
     """The folder of a probe of the plan, or of a trial, which a search may have added."""
     is_probe = any(p.probe_id == key for p in plan.probes)
     return layout.probe_prefix(key) if is_probe else layout.trial_prefix(key)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -13,6 +13,7 @@ from orchestrator.plan import Plan, PoolPlan, StudyPlan
 from results.cells import cell_of, settings_of
 from results.fairness import fairness_notes
 from results.studies import budget, searched_under_note, values_text
+from search_spaces.cell_names import cell_name
 from search_spaces.specs import TrialSpec
 
 _UNKNOWN_ID = "not known yet"
@@ -69,13 +70,8 @@ def print_plan(plan: Plan, costs: Costs, uri: str, console: Console) -> None:
 
 
 def num_cells(plan: Plan) -> int:
-    """How many combinations of task, data, model, regime and similarity are trained, over all seeds and settings."""
-    return len(
-        {
-            (spec.task, spec.training_data and spec.training_data.name, spec.encoder, spec.similarity)
-            for spec in _trained(plan)
-        }
-    )
+    """How many cells (`search_spaces.cell_names`) are trained, whatever part of them is planned."""
+    return len(set(map(cell_name, _trained(plan))))
 
 
 def unequal_terms(plan: Plan) -> tuple[str, ...]:

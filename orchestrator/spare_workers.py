@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import ray
-from ray._private.worker import global_worker
-from ray.autoscaler.v2.sdk import get_cluster_resource_state
 from ray.exceptions import RayError
 
+from orchestrator.ray_internals import cluster_state
 from results.layout import SWEEP_LOCK
 from results.locks import verify_token
 from results.store import open_store
@@ -163,7 +162,7 @@ class _Crew:
                 self._dismiss(self._helpers[-1])
 
     def _hire_or_dismiss(self) -> None:
-        cluster = get_cluster_resource_state(global_worker.gcs_client)
+        cluster = cluster_state()
         waits = is_waited_for(cluster, self._share)
         self._num_waited = self._num_waited + 1 if waits else 0
         if self._helpers and self._num_waited >= _WAITED_POLLS:

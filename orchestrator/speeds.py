@@ -4,8 +4,9 @@ A token costs 2 floating-point operations for each parameter of the layers in th
 pass (arXiv 2001.08361, section 2.1); attention's scores and embeddings are left out.
 """
 
+import json
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,40 +41,58 @@ class Speed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Speeds:
-    """What is known: pairs a second by shape of a training, operations a second by device and precision."""
+class _Measured:
+    """A speed that a finished trial had, and the kind of GPU that it had it on; None on CPUs."""
 
-    pairs_per_s: Mapping[tuple[Any, ...], tuple[float, ...]]
-    flops_per_s: Mapping[tuple[str, str], tuple[float, ...]]
+    value: float
+    gpu: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speeds:
+    """What is known: pairs a second by shape of a training, operations a second by device and precision.
+
+    `gpu` is the kind of GPU that trials are to run on; what was measured on another kind says nothing of it. Where it
+    is not known, all that was measured counts.
+    """
+
+    pairs_per_s: Mapping[tuple[Any, ...], Sequence[_Measured]]
+    flops_per_s: Mapping[tuple[str, str], Sequence[_Measured]]
     gpu: str | None
 
     def of_shape(self, spec: TrialSpec) -> Speed | None:
         """Pairs a second of finished trials of the same shape: model, lengths, data, batch and device."""
-        found = self.pairs_per_s.get(_shape(spec))
+        found = self._alike(self.pairs_per_s.get(_shape(spec), ()))
         if not found:
             return None
         return Speed(
-            value=statistics.median(found),
-            basis=f"measured by {_trials(len(found))} of the same shape",
+            value=statistics.median(measured.value for measured in found),
+            basis=f"measured by {_trials(found)} of the same shape",
             is_measured=True,
         )
+
+    def _alike(self, found: Sequence[_Measured]) -> Sequence[_Measured]:
+        """Of some speeds those of the kind of GPU that trials are to run on."""
+        wanted = kind_of_gpu(self.gpu)
+        return [measured for measured in found if None in (wanted, measured.gpu) or measured.gpu == wanted]
 
     def flops(self, spec: TrialSpec, precision: Precision) -> Speed:
         """Operations a second of all devices of a trial together."""
         device = spec.execution.device
-        if found := self.flops_per_s.get((device, precision)):
-            each = statistics.median(found)
-            basis = f"by FLOPs, from the measured speed of {_trials(len(found))} of other shapes"
+        if found := self._alike(self.flops_per_s.get((device, precision), ())):
+            each = statistics.median(measured.value for measured in found)
+            basis = f"by FLOPs, from the measured speed of {_trials(found)} of other shapes"
             return Speed(value=each * _units(spec), basis=basis, is_measured=True)
         if device == "cpu":
             each = _CPU_THREAD[precision]
             basis = f"by FLOPs, for {each / 1e9:.0f} GFLOP/s a CPU thread ({precision}); nothing is measured yet"
             return Speed(value=each * _units(spec), basis=basis, is_measured=False)
-        name = next((known for known in _GPUS if self.gpu and known in self.gpu.upper()), None)
-        peak = _GPUS[name or _UNKNOWN_GPU][precision == "bf16"]
-        what = name or f"{_UNKNOWN_GPU}, since the kind of GPU is not known"
+        name = kind_of_gpu(self.gpu)
+        peak = _GPUS[name if name in _GPUS else _UNKNOWN_GPU][precision == "bf16"]
+        what = name if name in _GPUS else f"{_UNKNOWN_GPU}, since the kind of GPU is not known"
         reached = f"{_REACHED[precision]:.0%} of the {precision} peak of one {what}"
-        basis = f"by FLOPs, for {reached}; nothing is measured yet"
+        on_it = " on one" if self.flops_per_s.get((device, precision)) else ""
+        basis = f"by FLOPs, for {reached}; nothing is measured{on_it} yet"
         return Speed(value=_REACHED[precision] * peak * _units(spec), basis=basis, is_measured=False)
 
 
@@ -85,23 +104,32 @@ def speeds(rows: Iterable[Mapping[str, Any]], sizes: Mapping[str, ModelSize | No
         sizes: of each source of weights the size of the model.
         gpu: the kind of GPU that trials are to run on, None where it is not known.
     """
-    by_shape: dict[tuple[Any, ...], list[float]] = {}
-    by_device: dict[tuple[str, str], list[float]] = {}
+    by_shape: dict[tuple[Any, ...], list[_Measured]] = {}
+    by_device: dict[tuple[str, str], list[_Measured]] = {}
     for row in rows:
         if row["pairs_per_s"] is None:
             continue
         spec = from_json(TrialSpec, row["spec_json"])
-        by_shape.setdefault(_shape(spec), []).append(row["pairs_per_s"])
+        on = _gpu_of(row) if spec.execution.device == "gpu" else None
+        by_shape.setdefault(_shape(spec), []).append(_Measured(value=row["pairs_per_s"], gpu=on))
         size = sizes.get(spec.encoder.weights.source)
         if size and spec.training:
             flops = TRAINING * size.parameters_in_layers(spec.encoder.layers) * row["tokens_per_s"]
             key = (spec.execution.device, spec.training.precision)
-            by_device.setdefault(key, []).append(flops / _units(spec))
-    return Speeds(
-        pairs_per_s={key: tuple(values) for key, values in by_shape.items()},
-        flops_per_s={key: tuple(values) for key, values in by_device.items()},
-        gpu=gpu,
-    )
+            by_device.setdefault(key, []).append(_Measured(value=flops / _units(spec), gpu=on))
+    return Speeds(pairs_per_s=by_shape, flops_per_s=by_device, gpu=gpu)
+
+
+def kind_of_gpu(name: str | None) -> str | None:
+    """What kind a driver's or Ray's name of a GPU means: 'A100' of 'NVIDIA A100-SXM4-80GB'; itself where unknown."""
+    upper = name.upper() if name else ""
+    return next((known for known in _GPUS if known in upper), upper or None)
+
+
+def _gpu_of(row: Mapping[str, Any]) -> str | None:
+    """The kind of GPU that a trial was trained on, as its provenance names it."""
+    accelerators = json.loads(row["provenance_json"]).get("accelerators", ())
+    return kind_of_gpu(next(iter(accelerators), None))
 
 
 def _units(spec: TrialSpec) -> int:
@@ -122,5 +150,7 @@ def _shape(spec: TrialSpec) -> tuple[Any, ...]:
     )
 
 
-def _trials(number: int) -> str:
-    return "1 finished trial" if number == 1 else f"{number} finished trials"
+def _trials(found: Sequence[_Measured]) -> str:
+    kinds = sorted({measured.gpu for measured in found if measured.gpu})
+    on = f" on {' and '.join(kinds)}" if kinds else ""
+    return ("1 finished trial" if len(found) == 1 else f"{len(found)} finished trials") + on

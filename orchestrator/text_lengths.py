@@ -17,7 +17,7 @@ _SAMPLE = 2000  # texts
 
 @dataclass(frozen=True, kw_only=True)
 class Texts:
-    """How many texts a side has (None: not known), and the mean tokens of one; `at_most` where that is its limit."""
+    """How many texts a side has (None: not known), and the mean tokens of one; `at_most` where either is a limit."""
 
     num_texts: int | None
     mean_tokens: float
@@ -42,15 +42,21 @@ def queries_of(data: DataSpec, encoder: EncoderSpec) -> Texts:
 
 
 def documents_of(data: DataSpec, encoder: EncoderSpec) -> Texts:
-    """The documents of a collection; of one that is not here, by the counts and the size that its entry says."""
+    """The documents of a collection; of one that is not here, by the counts and the size that its entry says.
+
+    Of documents that come with the queries equal ones are then counted each time.
+    """
     limit, entry = encoder.max_document_length, data.entry
     if data.content_hash is not None:
         characters = _characters(data, "corpus")
         return Texts(num_texts=data_sets.load(entry).corpus.num_rows, mean_tokens=_mean_tokens(characters, limit))
     num_documents = entry.cut.num_documents if entry.cut else entry.counts.num_documents if entry.counts else None
+    at_most = num_documents is None
+    if num_documents is None and entry.counts and entry.counts.documents_per_query:
+        num_documents = entry.counts.documents_per_query * sum(split.num_queries for split in entry.counts.splits)
     if num_documents and entry.size_bytes and not entry.cut:
         mean = entry.size_bytes / num_documents / _CHARACTERS_A_TOKEN + _SPECIAL_TOKENS
-        return Texts(num_texts=num_documents, mean_tokens=min(mean, limit))
+        return Texts(num_texts=num_documents, mean_tokens=min(mean, limit), at_most=at_most)
     return Texts(num_texts=num_documents, mean_tokens=limit, at_most=True)
 
 

@@ -5,7 +5,6 @@ rebuilt from the sweep folder by `sync`: again and again while the sweep runs, a
 the same command is given again.
 """
 
-import json
 import sys
 import threading
 import time
@@ -18,11 +17,13 @@ from typing import Literal
 from orchestrator.background import Background
 from orchestrator.checkpoint_uploads import CheckpointUploads
 from orchestrator.exports import SweepSummary
-from orchestrator.mirror import MANIFEST, HistoryRow, Mirror, RunContent
+from orchestrator.mirror import Mirror
 from orchestrator.mlflow_client import quiet_environment, quiet_mlflow
 from orchestrator.mlflow_runs import LeftRunning, MlflowRuns, now_ms
+from orchestrator.run_content import HistoryRow
+from orchestrator.run_outlines import RunOutline
 from orchestrator.tracking_place import TrackingPlace, place_of, sweep_id, tracking_problems
-from results.layout import SweepRecord, checkpoint_prefix
+from results.layout import SweepRecord, checkpoint_prefix, manifest_key
 from results.store import Store
 from search_spaces.specs import ProbeSpec, TrialSpec
 
@@ -210,10 +211,8 @@ class Tracking:
     def _sync(self) -> None:
         self._mirror.refresh()
         self._runs.connect(self._mirror.sweep_artifacts())
-        for key in self._mirror.keys:
-            content = self._mirror.content(key)
-            if content is not None:
-                self._mirror_run(content)
+        for outline in self._mirror.outlines():
+            self._mirror_run(outline)
         live = set(self._live)  # a copy: the driver adds to it meanwhile
         for key in live:
             self._start(key)
@@ -235,16 +234,15 @@ class Tracking:
         self._live.discard(key)
         if self._background.failure:
             self._sync()
-        elif (content := self._mirror.content(key)) is not None:
-            self._mirror_run(content)
+        elif (outline := self._mirror.outline(key)) is not None:
+            self._mirror_run(outline)
 
-    def _mirror_run(self, content: RunContent) -> None:
-        self._runs.mirror(content)
-        key, manifest = content.labels.key, content.artifacts.get(MANIFEST)
-        if manifest is not None and self._mirror.record.upload_checkpoints:
-            checkpoint_hash = json.loads(manifest)["checkpoint_hash"]
-            if not self._runs.has_checkpoint(key, checkpoint_hash):
-                self._uploads.submit(key, checkpoint_hash, self._runs.run_id(key))
+    def _mirror_run(self, outline: RunOutline) -> None:
+        self._runs.mirror(outline)
+        key, checkpoint_hash = outline.labels.key, outline.checkpoint_hash
+        is_wanted = self._mirror.record.upload_checkpoints and self._store.exists(manifest_key(key))
+        if checkpoint_hash and is_wanted and not self._runs.has_checkpoint(key, checkpoint_hash):
+            self._uploads.submit(key, checkpoint_hash, self._runs.run_id(key))
 
     def _finish_sweep(self, state: SweepState, summary: SweepSummary) -> None:
         if self._background.failure:

@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import ray
 
 from orchestrator.events import Ended, EnteredPhase, Event, Stepped
 from orchestrator.spare_workers import SpareWorkers, Sweep
+from results.clock import utc_now
 from results.layout import (
     SWEEP_LOCK,
     SWEEP_RECORD,
@@ -160,18 +160,14 @@ def run_placed_pool(store_uri: str, key: str, lock_token: int) -> Status:
 
 
 def _ended(build: Callable[[Building], None], store: Store, lock_token: int) -> Status:
-    started_at = _now()
+    started_at = utc_now()
     try:
         build(Building(store=store, verify=_verifier(store, lock_token)))
     except LostLockError:
         raise
     except Exception as error:  # noqa: BLE001 - the boundary where a failure becomes what the driver is told
-        return Status(state="failed", started_at=started_at, finished_at=_now(), reason=reason_of(error))
-    return Status(state="finished", started_at=started_at, finished_at=_now())
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+        return Status(state="failed", started_at=started_at, finished_at=utc_now(), reason=reason_of(error))
+    return Status(state="finished", started_at=started_at, finished_at=utc_now())
 
 
 def run_placed_probe(store_uri: str, key: str, lock_token: int) -> Status:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from search_spaces.cell_names import cell_name
 from search_spaces.specs import TrialSpec, from_json
 
 
@@ -29,24 +30,6 @@ def best_trials(rows: Iterable[Mapping[str, Any]]) -> tuple[BestTrial, ...]:
         if row["kind"] == "train":
             cells.setdefault(cell_name(from_json(TrialSpec, row["spec_json"])), []).append(row)
     return tuple(best for name, members in sorted(cells.items()) if (best := _best(name, members)))
-
-
-def cell_name(spec: TrialSpec) -> str:
-    """'attack.minilm-3l.finetune.qnorm.fixed-20', with task and towers where they are not the usual ones."""
-    assert spec.training_data is not None, "a trained cell has training data"
-    assert spec.similarity is not None, "and a similarity"
-    assert spec.scale is not None, "and a scale"
-    encoder = spec.encoder
-    parts = [
-        spec.training_data.name,
-        encoder.family + (f"-{encoder.layers}l" if encoder.layers else ""),
-        encoder.init_regime,
-        spec.similarity.name,
-        f"{spec.scale.mode}-{spec.scale.value:g}",
-        *(["sts"] if spec.task == "sts" else []),
-        *(["two-towers"] if encoder.towers == "separate" else []),
-    ]
-    return ".".join(part.replace("/", "-").replace(":", "-") for part in parts)
 
 
 def _best(name: str, members: Sequence[Mapping[str, Any]]) -> BestTrial | None:

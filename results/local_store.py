@@ -93,11 +93,16 @@ class LocalStore:
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """The bytes of each key under the folder `prefix`."""
-        found = {}
+        return {key: found.st_size for key, found in self._stats(prefix)}
+
+    def versions(self, prefix: str) -> dict[str, str]:
+        """Size and time of each key under the folder `prefix`, of which one is another once it was written anew."""
+        return {key: f"{found.st_size}-{found.st_mtime_ns}" for key, found in self._stats(prefix)}
+
+    def _stats(self, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
         for key in self.list(prefix):
             with contextlib.suppress(FileNotFoundError):  # gone since it was listed
-                found[key] = (self._root / key).stat().st_size
-        return found
+                yield key, (self._root / key).stat()
 
     def delete(self, prefix: str) -> None:
         """Remove a key or a folder; a folder vanishes at once, never half."""

@@ -48,6 +48,7 @@ class _Published:
 class _Object:
     path: str
     num_bytes: int
+    version: str = ""
 
 
 _POINTERS = TypeAdapter(_Published)
@@ -141,6 +142,10 @@ class ObjectStore:
     def sizes(self, prefix: str) -> dict[str, int]:
         """The bytes of each key under the folder `prefix`."""
         return {key: found.num_bytes for key, found in self._visible(prefix).items()}
+
+    def versions(self, prefix: str) -> dict[str, str]:
+        """What the server tells each content of each key under the folder `prefix` by."""
+        return {key: found.version for key, found in self._visible(prefix).items()}
 
     def delete(self, prefix: str) -> None:
         """Remove a key or a folder; a published folder vanishes at once, never half."""
@@ -255,7 +260,7 @@ class ObjectStore:
                 key = name
             else:
                 continue
-            visible[key] = _Object(path=f"{self._root}/{name}", num_bytes=info["size"])
+            visible[key] = _Object(path=f"{self._root}/{name}", num_bytes=info["size"], version=_version(info))
         return visible
 
     def _visible_inside(self, prefix: str) -> dict[str, _Object]:
@@ -346,6 +351,11 @@ def _version_folder(name: str) -> str | None:
 def _modified(info: Mapping[str, Any]) -> float:
     at = info.get("LastModified") or info.get("mtime")
     return at.timestamp() if at else 0.0
+
+
+def _version(info: Mapping[str, Any]) -> str:
+    """By the hash that S3 and Google tell of an object; by its time, were there none."""
+    return str(info.get("ETag") or info.get("etag") or info.get("md5Hash") or _modified(info)).strip('"')
 
 
 def _words(error: Exception) -> str:

@@ -83,6 +83,12 @@ class Store(Readable, Protocol):
     def sizes(self, prefix: str) -> Mapping[str, int]:
         """The bytes of each key under the folder `prefix`."""
 
+    def versions(self, prefix: str) -> Mapping[str, str]:
+        """For each key under the folder `prefix` a word that is another one once its bytes were written anew.
+
+        It costs no reading: a file's size and time, an object's hash.
+        """
+
     def delete(self, prefix: str) -> None:
         """Remove `prefix`, a key or a folder; nothing happens where there is none."""
 

@@ -52,6 +52,10 @@ class WaitingStore:
         """The bytes of each key under the folder `prefix`."""
         return self.at_once.sizes(prefix)
 
+    def versions(self, prefix: str) -> Mapping[str, str]:
+        """A word for each key under the folder `prefix` that is another one once its bytes were written anew."""
+        return self.at_once.versions(prefix)
+
     def delete(self, prefix: str) -> None:
         """Remove `prefix`, a key or a folder."""
         self.at_once.delete(prefix)

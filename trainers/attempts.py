@@ -5,9 +5,9 @@ import socket
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from results import layout
+from results.clock import utc_now
 from results.layout import Status
 from results.store import Store
 from trainers.failures import reason_of
@@ -25,7 +25,7 @@ class Attempt:
         """Record that this process works on it."""
         before = self._recorded()
         attempt = before.attempt + 1 if before else 1
-        return self._write(Status(state="running", started_at=_now(), attempt=attempt, owner=this_process()))
+        return self._write(Status(state="running", started_at=utc_now(), attempt=attempt, owner=this_process()))
 
     def go_on(self) -> Status:
         """Record that this process works on it, after another one that did its part of the same attempt."""
@@ -36,10 +36,10 @@ class Attempt:
 
     def finish(self) -> Status:
         """Record that its rows are there; a record that says so already stays."""
-        before = self._recorded() or Status(state="running", started_at=_now(), owner=this_process())
+        before = self._recorded() or Status(state="running", started_at=utc_now(), owner=this_process())
         if before.state == "finished":
             return before
-        return self._write(replace(before, state="finished", reason=None, error=None, finished_at=_now()))
+        return self._write(replace(before, state="finished", reason=None, error=None, finished_at=utc_now()))
 
     def fail(self, error: Exception, started: Status) -> Status:
         """Record why it failed, with the traceback of `error`, which is being handled."""
@@ -47,7 +47,7 @@ class Attempt:
 
     def failed_here(self, error: Exception) -> Status:
         """What `fail` would record, for a process that takes part in an attempt which another one records."""
-        started = self._recorded() or Status(state="running", started_at=_now(), owner=this_process())
+        started = self._recorded() or Status(state="running", started_at=utc_now(), owner=this_process())
         return _failed(error, started)
 
     def _recorded(self) -> Status | None:
@@ -62,13 +62,9 @@ class Attempt:
 
 def _failed(error: Exception, started: Status) -> Status:
     failed = replace(started, state="failed", reason=reason_of(error), error=traceback.format_exc())
-    return replace(failed, finished_at=_now())
+    return replace(failed, finished_at=utc_now())
 
 
 def this_process() -> str:
     """host:pid, as statuses and locks name an owner."""
     return f"{socket.gethostname()}:{os.getpid()}"
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

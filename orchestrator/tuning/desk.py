@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from orchestrator.events import Ended, Listener, Planned
 from orchestrator.plan import Plan, TrialPlan, trial_plan
 from orchestrator.tuning.study import HistoryRow, Study
 from results import layout
+from results.clock import utc_now
 from results.layout import PlannedTrial, Status, SweepRecord
 from results.rows import read_rows, write_rows
 from results.store import Lock, Store
@@ -89,7 +89,7 @@ class Desk:
         status = replace(
             self._status(key),
             state="pruned",
-            finished_at=_now(),
+            finished_at=utc_now(),
             reason=f"pruned after {step} steps: others of its search were better",
             error=None,
         )
@@ -117,7 +117,7 @@ class Desk:
         status_key = layout.status_key(layout.trial_prefix(key))
         if self.store.exists(status_key):
             return layout.from_bytes(Status, self.store.read(status_key))
-        return Status(state="running", started_at=_now())
+        return Status(state="running", started_at=utc_now())
 
     def _write(self, key: str, spec: TrialSpec, evaluations: Sequence[EvaluationSpec]) -> None:
         self._lock.verify()
@@ -132,7 +132,3 @@ class Desk:
         studies = [replace(s, waiting=()) if s.study_id == study_id else s for s in record.studies]
         record = replace(record, trials=(*record.trials, *new), studies=tuple(studies))
         self.store.write(layout.SWEEP_RECORD, layout.to_bytes(record))
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -50,7 +50,7 @@ def timed_run(file: Path) -> SweepRun:
     """Run a sweep file. Its lines reach us when the driver hears of what they tell, at once at a change of phase.
 
     Raises:
-        FailedRunError: not all of it finished.
+        FailedRunError: not all of it finished, or its lines do not say when.
     """
     command = [sys.executable, "-m", "orchestrator.cli", "run", str(file)]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
@@ -70,9 +70,9 @@ def timed_run(file: Path) -> SweepRun:
                 seen.setdefault(match["title"], {}).setdefault(match["what"], now)
                 cpu_s = _cpu_s(driver, cpu_s)
     wall_s = time.monotonic() - begun
-    if process.returncode:
+    if process.returncode or not seen or not all({"started", "finished"} <= set(times) for times in seen.values()):
         raise FailedRunError("".join(lines[-30:]))
-    spans = tuple(_span(title, times) for title, times in seen.items() if "finished" in times)
+    spans = tuple(_span(title, times) for title, times in seen.items())
     return SweepRun(wall_s=wall_s, driver_cpu_s=cpu_s, spans=spans)
 
 

@@ -346,7 +346,11 @@ def snapshot(place, folder, runs=None):
         shown[name] = {
             "status": run.info.status,
             "parameters": run.data.params,
-            "tags": {k: v for k, v in run.data.tags.items() if k not in ("mlflow.parentRunId", "sweep_id")},
+            "tags": {
+                key: value
+                for key, value in run.data.tags.items()
+                if key not in ("mlflow.parentRunId", "sweep_id", "mirrored_from")
+            },
             "metrics": {metric: steps_of(place, run, metric) for metric in run.data.metrics},
             "inputs": inputs_of(run),
             "artifacts": artifacts_of(place, run, folder / name.replace("/", "_")),

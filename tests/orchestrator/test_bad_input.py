@@ -1,6 +1,7 @@
 """Bad input at the command line: one clear line for each problem, exit code 2, nothing started."""
 
 import json
+import socket
 
 import pytest
 import yaml
@@ -233,6 +234,18 @@ def test_a_sweep_may_be_planned_where_it_cannot_run(make_sweep):
     done = make_sweep(resources={"cpus": 1000}).command("plan", "sweep.yaml")
     assert done.returncode == 0
     assert "note: this machine could not run it: resources.cpus: 1000 CPUs for one trial, but" in done.stdout
+
+
+def test_a_plan_for_a_cluster_is_not_held_against_this_machine(make_sweep):
+    sweep = make_sweep(resources={"cpus": 1000})
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        planned = sweep.command("plan", "sweep.yaml", "--address", f"127.0.0.1:{head.getsockname()[1]}")
+    assert planned.returncode == 0, planned.stderr
+    assert "0 done, 4 left" in planned.stdout
+    assert "this machine" not in planned.stdout
+    refused = sweep.command("plan", "sweep.yaml", "--address", "127.0.0.1:1")
+    assert refused.returncode == 2
+    assert "error: --address: no Ray head answers at 127.0.0.1:1" in refused.stderr
 
 
 def test_problems_of_cells_weights_data_and_machine_stand_together(make_sweep):

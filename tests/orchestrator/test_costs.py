@@ -1,5 +1,6 @@
 """What a plan costs: speeds by measurement or arithmetic, lengths of texts, and the sums by hand."""
 
+import json
 import random
 from dataclasses import replace
 
@@ -41,8 +42,10 @@ def trial(plan):
     return first
 
 
-def row(spec, *, pairs_per_s, tokens_per_s):
-    return {"spec_json": to_json(spec), "pairs_per_s": pairs_per_s, "tokens_per_s": tokens_per_s}
+def row(spec, *, pairs_per_s, tokens_per_s, gpus=()):
+    made_with = json.dumps({"accelerators": gpus})
+    speeds = {"pairs_per_s": pairs_per_s, "tokens_per_s": tokens_per_s}
+    return {"spec_json": to_json(spec), "provenance_json": made_with, **speeds}
 
 
 def sizes(spec):
@@ -70,6 +73,25 @@ def test_other_shapes_go_by_the_operations_that_were_measured(trial):
     two = replace(larger, execution=Execution(threads=2))
     assert found.flops(two, "fp32").value == 2 * speed.value
     assert not found.flops(larger, "bf16").is_measured
+
+
+def test_speeds_of_another_kind_of_gpu_say_nothing(trial):
+    on_gpu = replace(trial, execution=Execution(device="gpu"))
+    names = ("NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3")
+    rows = [
+        row(on_gpu, pairs_per_s=p, tokens_per_s=p, gpus=[name]) for name, p in zip(names, (10.0, 30.0), strict=True)
+    ]
+    for gpu, kind, expected in (("A100", "A100", 10.0), ("NVIDIA H100 PCIe", "H100", 30.0)):
+        found = speeds(rows, sizes(trial), gpu)
+        assert found.of_shape(on_gpu).value == expected
+        assert found.of_shape(on_gpu).basis == f"measured by 1 finished trial on {kind} of the same shape"
+        assert found.flops(on_gpu, "fp32").value == 6 * 1_000_000 * expected
+    on_another = speeds(rows, sizes(trial), "NVIDIA L4")
+    assert on_another.of_shape(on_gpu) is None
+    assert on_another.flops(on_gpu, "fp32").basis.endswith("of one L4; nothing is measured on one yet")
+    anywhere = speeds(rows, sizes(trial), None)
+    assert anywhere.of_shape(on_gpu).value == 20.0
+    assert "2 finished trials on A100 and H100" in anywhere.of_shape(on_gpu).basis
 
 
 @pytest.mark.parametrize(
@@ -135,6 +157,22 @@ def test_data_that_is_not_here_goes_by_its_entry():
     assert not documents.at_most
     unknown = documents_of(DataSpec(entry=DATA_SETS["msmarco_v1"], split="train"), _encoder(512))
     assert (unknown.num_texts, unknown.mean_tokens, unknown.at_most) == (None, 512, True)
+
+
+@pytest.mark.parametrize(("name", "per_query"), [("2wikimultihopqa", 10), ("musique", 20)])
+def test_paragraphs_that_come_with_questions_are_counted_by_the_questions(name, per_query):
+    entry = DATA_SETS[name]
+    documents = documents_of(DataSpec(entry=entry, split="test"), _encoder(512))
+    assert documents.num_texts == per_query * entry.counts.splits[0].num_queries
+    assert documents.tokens == pytest.approx(entry.size_bytes / 4 + 2 * documents.num_texts)
+    assert documents.at_most
+
+
+def test_of_what_the_study_evaluates_on_only_the_documents_of_novelhopqa_are_unknown():
+    data = [DataSpec(entry=entry, split=entry.test_split) for entry in DATA_SETS.values() if entry.groups]
+    scored = {spec.name for spec in data if spec.entry.is_scored}
+    unknown = {spec.name for spec in data if documents_of(spec, _encoder(512)).num_texts is None}
+    assert unknown - scored == {"novelhopqa"}
 
 
 def test_the_sums_are_those_by_hand(plan):

@@ -28,6 +28,8 @@ from orchestrator.machine import available_cpus
 from orchestrator.placing import Driver, Work, place
 from orchestrator.plan import make_plan
 from orchestrator.resolve import resolve
+from orchestrator.tuning.desk import Desk
+from orchestrator.tuning.studies import Studies
 from orchestrator.worker import join_placed_trial, record_end
 from results.layout import SWEEP_LOCK, Status, from_bytes, spec_key, status_key, trial_prefix
 from results.rows import read_rows
@@ -344,8 +346,16 @@ def test_when_no_try_is_left_the_devices_go_to_the_next_trial(tmp_path):
     assert set(states.values()) == {"finished"}
 
 
+def _no_studies(home: Path, events: list[Any]) -> Studies:
+    store = open_store(str(home / "sweep"))
+    lock = store.lock(SWEEP_LOCK, owner="test", stale_after_s=DEADLINE_S)
+    lock.release()  # nothing is written
+    plan = make_plan(resolve(_sweep(home, devices=1).file), None)
+    return Studies([], Desk(plan, store, lock, listener=events.append, say=print), num_trainings=None)
+
+
 @pytest.mark.heavy
-def test_devices_that_ray_does_not_find_fail_the_trial_at_once():
+def test_devices_that_ray_does_not_find_fail_the_trial_at_once(tmp_path):
     resources = ResourcesBlock(devices=2, cpus=1)
     work = Work(
         store_uri="",
@@ -366,6 +376,7 @@ def test_devices_that_ray_does_not_find_fail_the_trial_at_once():
             say=print,
             spent=lambda: None,
             on_head_lost=print,
+            studies=_no_studies(tmp_path, events),
         )
         ended_early = place(work, driver)
     lacking = "a trial needs 1 CPU for each of 2 processes, but the nodes have no room for that: 1 node with 1 CPU"

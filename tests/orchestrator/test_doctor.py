@@ -1,7 +1,5 @@
 """`densesweep doctor` on a real sweep folder, damaged in every way, repaired, and run again to equal tables."""
 
-import csv
-import io
 import json
 import subprocess
 import sys
@@ -9,6 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from outcomes import table_of
 
 from orchestrator.tracking import place_of
 from results.layout import Status, from_bytes
@@ -45,12 +44,6 @@ def _doctor(sweep, *options: str) -> tuple[int, list[dict]]:
     done = sweep.command("doctor", str(sweep.folder), "--json", *options)
     assert done.stderr == ""
     return done.returncode, json.loads(done.stdout)
-
-
-def _table(sweep) -> list[dict[str, str]]:
-    done = sweep.command("tables", str(sweep.folder), "gains", "--format", "csv")
-    assert done.returncode == 0, done.stderr
-    return list(csv.DictReader(io.StringIO(done.stdout)))
 
 
 def _files(folder: Path) -> dict[str, tuple[int, int]]:
@@ -113,7 +106,7 @@ def test_a_running_sweep_is_looked_at_and_not_repaired(sweep):
 
 
 def test_a_folder_damaged_in_every_way_is_repaired_and_run_again_to_equal_tables(sweep):
-    table, sound = _table(sweep), _files(sweep.folder)
+    table, sound = table_of(sweep), _files(sweep.folder)
     changed, stuck = _trained(sweep)
     weights = changed / "checkpoint" / "model.safetensors"
     data = bytearray(weights.read_bytes())
@@ -176,7 +169,7 @@ def test_a_folder_damaged_in_every_way_is_repaired_and_run_again_to_equal_tables
 
     out = _run(sweep)
     assert "Nothing is left to run" not in out
-    assert _table(sweep) == table
+    assert table_of(sweep) == table
     assert _doctor(sweep) == (0, [])
     assert {from_bytes(Status, p.read_bytes()).state for p in sweep.folder.glob("*/*/status.json")} == {"finished"}
     assert set(_files(sweep.folder)) == set(sound)

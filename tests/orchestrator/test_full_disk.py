@@ -1,8 +1,8 @@
 """A sweep whose folder is on a disk that fills up: it waits, says what takes how much, and ends as ever."""
 
 import pytest
+from outcomes import checkpoints_of, table_of
 from small_disk import fill, relieve, small_disk
-from test_run import _checkpoints, _table
 
 pytestmark = pytest.mark.heavy
 
@@ -35,8 +35,8 @@ def test_a_sweep_waits_for_space_and_changes_no_number(make_sweep, tmp_path):
         folder = sweep.__class__(file=sweep.file, folder=disk / "sweep")
         assert {status["attempt"] for status in folder.statuses().values()} == {1}
         assert {status["state"] for status in folder.statuses().values()} == {"finished"}
-        assert _checkpoints(folder) == _checkpoints(undisturbed)
-        assert _table(folder) == _table(undisturbed)
+        assert checkpoints_of(folder) == checkpoints_of(undisturbed)
+        assert table_of(folder) == table_of(undisturbed)
 
 
 def test_a_quota_without_room_fails_trials_with_what_to_do(make_sweep):

@@ -18,7 +18,8 @@ from mirrored_sweeps import (
 )
 
 from orchestrator.labels import parameters, tags
-from orchestrator.mirror import MAX_METRICS, STEP_COLUMNS, Mirror, step_metric
+from orchestrator.mirror import Mirror
+from orchestrator.run_metrics import MAX_METRICS, STEP_COLUMNS, step_metric
 from search_spaces import identity
 from search_spaces.identity import trial_id
 from search_spaces.specs import Execution, ScaleSpec, ValidationSpec

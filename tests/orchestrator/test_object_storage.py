@@ -1,15 +1,13 @@
 """Whole sweeps whose folder is on an S3 server: killed and resumed, they end as one on a local disk."""
 
-import csv
-import io
 import secrets
 import signal
 import subprocess
 
 import pytest
+from outcomes import checkpoints_in, checkpoints_of, table_of
 
 from results.layout import Status, SweepRecord, from_bytes, status_key, trial_prefix
-from results.rows import read_rows
 from results.store import open_store
 
 pytestmark = pytest.mark.heavy
@@ -27,22 +25,10 @@ def uri(s3_bucket):
     return f"{s3_bucket}/{secrets.token_hex(6)}/sweep"
 
 
-def _table(sweep, where: str) -> list[dict[str, str]]:
-    done = sweep.command("tables", where, "gains", "--format", "csv")
-    assert done.returncode == 0, done.stderr
-    return list(csv.DictReader(io.StringIO(done.stdout)))
-
-
 def _run(sweep) -> subprocess.CompletedProcess:
     process = sweep.start("run", sweep.file.name)
     out, err = process.communicate(timeout=600)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
-
-
-def _checkpoints(where: str) -> dict[str, str]:
-    store = open_store(where)
-    keys = [key for key in store.list("trials") if key.endswith("/trial.parquet")]
-    return {key.split("/")[1]: read_rows(store, key, "trials")["checkpoint_hash"][0].as_py() for key in keys}
 
 
 def _statuses(where: str) -> dict[str, Status]:
@@ -64,7 +50,7 @@ def test_a_killed_driver_on_s3_changes_no_number(make_sweep, uri):
     remote.wait_for(lambda _: _has_training_checkpoint(uri), deadline_s=600)
     driver.send_signal(signal.SIGKILL)
     driver.wait()
-    assert len(_checkpoints(uri)) < 2, "killed too late to show anything"
+    assert len(checkpoints_in(uri)) < 2, "killed too late to show anything"
     assert _has_training_checkpoint(uri)
 
     done = _run(remote)
@@ -72,8 +58,8 @@ def test_a_killed_driver_on_s3_changes_no_number(make_sweep, uri):
     assert max(status.attempt for status in _statuses(uri).values()) > 1
     assert {status.state for status in _statuses(uri).values()} == {"finished"}
     assert not _has_training_checkpoint(uri)
-    assert _checkpoints(uri) == _checkpoints(str(local.folder))
-    assert _table(remote, uri) == _table(local, str(local.folder))
+    assert checkpoints_in(uri) == checkpoints_of(local)
+    assert table_of(remote, where=uri) == table_of(local)
 
 
 def test_a_stopped_sweep_on_s3_goes_on_and_leaves_nothing_on_this_machine(make_sweep, uri, tmp_path, monkeypatch):

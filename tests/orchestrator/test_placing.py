@@ -9,6 +9,8 @@ from orchestrator.placing import Driver, Work, place
 from orchestrator.plan import make_plan
 from orchestrator.resolve import resolve
 from orchestrator.run import _write_record
+from orchestrator.tuning.desk import Desk
+from orchestrator.tuning.studies import Studies
 from results.layout import SWEEP_LOCK
 from results.store import open_store
 from tests.benchmarks.tiny_sweep import write_tiny_sweep
@@ -40,6 +42,7 @@ def test_a_spent_budget_starts_nothing_more_and_lets_end_what_runs(tmp_path):
         say=print,
         spent=lambda: "all is spent" if any(isinstance(event, Started) for event in events) else None,
         on_head_lost=pytest.fail,
+        studies=Studies([], Desk(plan, store, lock, listener=events.append, say=print), num_trainings=None),
     )
     try:
         assert place(work, driver) == "all is spent"

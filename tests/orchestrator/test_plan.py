@@ -8,10 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.plan import make_plan
+from orchestrator.resolve import resolve
+from orchestrator.show_plan import num_cells
+from results.best import best_trials
+from search_spaces.identity import trial_id
+from search_spaces.specs import to_json
+
 ROOT = Path(__file__).parents[2]
 
 
-def plan(*arguments, home):
+def planned(*arguments, home):
     """`densesweep plan ARGUMENTS` with an empty hub cache, out of the hub's reach."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "COLUMNS": "250"}
     environment.pop("HF_HUB_CACHE", None)
@@ -20,7 +27,7 @@ def plan(*arguments, home):
 
 
 def as_json(*arguments, home):
-    done = plan(*arguments, "--json", home=home)
+    done = planned(*arguments, "--json", home=home)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -58,8 +65,29 @@ def test_a_plan_without_weights_still_counts(paper):
     assert paper["unequal_terms"] == []
 
 
+def test_plan_counts_the_cells_that_have_a_registered_model_each(make_sweep):
+    """Two similarities at two scales, and two seeds and learning rates of each."""
+    sweep = make_sweep(
+        axes={
+            "seed": [0, 1],
+            "scale": ["fixed(20)", "matched(20)"],
+            "hyperparameters": {"learning_rate": [1e-4, 1e-5]},
+        },
+        training={"learning_rate": None},
+    )
+    plan = make_plan(resolve(sweep.file), None)
+    trained = [trial.spec for trial in plan.trials if trial.spec.kind == "train"]
+    assert len(trained) == 16
+    rows = [
+        {"kind": "train", "spec_json": to_json(spec), "validation_score": 0.5, "seed": spec.seed}
+        | {"trial_id": trial_id(spec), "checkpoint_hash": trial_id(spec)}
+        for spec in trained
+    ]
+    assert num_cells(plan) == len(best_trials(rows)) == 4
+
+
 def test_a_part_needs_less(tmp_path):
-    done = plan(ROOT / "search_spaces" / "paper.yaml", "--only", "family=contriever,similarity=qnorm", home=tmp_path)
+    done = planned(ROOT / "search_spaces" / "paper.yaml", "--only", "family=contriever,similarity=qnorm", home=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Qwen" not in done.stdout
     assert "missing: weights hf:facebook/contriever@" in done.stdout

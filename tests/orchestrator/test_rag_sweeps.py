@@ -1,11 +1,10 @@
 """A sweep whose questions are answered, as a user runs it: planned, run, shown, mirrored, and gone on with."""
 
-import csv
-import io
 import json
 import shutil
 
 import pytest
+from outcomes import table_of
 from tiny_readers import save_llama, save_t5
 
 from orchestrator.mirror import Mirror
@@ -52,7 +51,7 @@ def test_a_sweep_answers_shows_and_goes_on(sweep):
     done = sweep.run()
     assert done.returncode == 0, done.stderr + sweep.logs()
     assert "Questions answered from what was found" in done.stdout
-    [row] = csv.DictReader(io.StringIO(sweep.command("tables", str(sweep.folder), "rag", "--format", "csv").stdout))
+    [row] = table_of(sweep, "rag")
     assert (row["data_set"], row["similarity"], row["reader"], row["num_passages"]) == ("quiz", "qnorm", "reader", "2")
     assert int(row["num_questions"]) == 12
     assert 0 <= float(row["exact_match"]) <= float(row["f1"]) <= 1

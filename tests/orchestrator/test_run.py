@@ -1,7 +1,5 @@
 """Whole sweeps as a user runs them: real processes, real kills, equal final tables."""
 
-import csv
-import io
 import shutil
 import signal
 import subprocess
@@ -11,6 +9,7 @@ from pathlib import Path
 import polars
 import pytest
 from kills import kill_running_worker
+from outcomes import checkpoints_of, table_of
 from polars.testing import assert_frame_equal
 
 from orchestrator.machine import available_cpus
@@ -22,19 +21,6 @@ from results.tables import TABLES, applicable
 from results.tables.table import TableOptions
 
 pytestmark = pytest.mark.slow
-
-
-def _table(sweep, name: str = "gains") -> list[dict[str, str]]:
-    done = sweep.command("tables", str(sweep.folder), name, "--format", "csv")
-    assert done.returncode == 0, done.stderr
-    return list(csv.DictReader(io.StringIO(done.stdout)))
-
-
-def _checkpoints(sweep) -> dict[str, str]:
-    """Trial -> checkpoint hash."""
-    store = open_store(str(sweep.folder))
-    keys = [key for key in store.list("trials") if key.endswith("/trial.parquet")]
-    return {key.split("/")[1]: read_rows(store, key, "trials")["checkpoint_hash"][0].as_py() for key in keys}
 
 
 def _running(sweep) -> list[str]:
@@ -57,7 +43,8 @@ def test_a_sweep_runs_to_its_tables_and_a_second_run_trains_nothing(make_sweep):
     assert "Gains against cosine" in done.stdout
     assert "fisher" in done.stdout.lower()
     assert f"densesweep ui {sweep.folder}" in done.stdout
-    rows = _table(sweep)
+    assert "Failed to fetch metrics" not in sweep.logs()  # Tune's, of what its loggers would have written
+    rows = table_of(sweep)
     assert {row["similarity"] for row in rows if row["kind"] == "train"} == {"cosine", "qnorm"}
     assert all(row["score"] for row in rows)
     assert {status["state"] for status in sweep.statuses().values()} == {"finished"}
@@ -99,7 +86,7 @@ def test_a_killed_driver_and_a_killed_worker_change_no_number(make_sweep):
     disturbed.wait_for(lambda sweep: sweep.training_checkpoints())
     driver.send_signal(signal.SIGKILL)
     driver.wait()
-    assert len(_checkpoints(disturbed)) < 3, "killed too late to show anything"
+    assert len(checkpoints_of(disturbed)) < 3, "killed too late to show anything"
 
     driver = disturbed.start("run", disturbed.file.name)
     disturbed.wait_for(lambda sweep: kill_running_worker(sweep.folder))
@@ -107,9 +94,9 @@ def test_a_killed_driver_and_a_killed_worker_change_no_number(make_sweep):
     assert driver.returncode == 0, out + err + disturbed.logs()
     assert max(status["attempt"] for status in disturbed.statuses().values()) > 1
 
-    assert _checkpoints(disturbed) == _checkpoints(undisturbed)
+    assert checkpoints_of(disturbed) == checkpoints_of(undisturbed)
     for name in ("gains", "fisher_check"):
-        assert _table(disturbed, name) == _table(undisturbed, name)
+        assert table_of(disturbed, name) == table_of(undisturbed, name)
 
 
 def test_a_trial_alone_gives_what_it_gives_on_a_used_ray_worker(make_sweep):
@@ -201,7 +188,7 @@ def test_two_sweeps_run_at_once_without_touching_each_other(make_sweep):
     for driver, sweep in zip(drivers, sweeps, strict=True):
         out, err = driver.communicate(timeout=600)
         assert driver.returncode == 0, out + err + sweep.logs()
-    first, second = (_checkpoints(sweep) for sweep in sweeps)
+    first, second = (checkpoints_of(sweep) for sweep in sweeps)
     shared = set(first) & set(second)  # the untrained one, which no seed changes
     assert len(first) == len(second) == 2
     assert {key: first[key] for key in shared} == {key: second[key] for key in shared}
@@ -226,8 +213,8 @@ def test_extending_a_finished_sweep_runs_only_what_is_missing(make_sweep):
     after = _written(sweep)
     kept = {path for path in before if path.endswith(("trial.parquet", "per_query.parquet", "probes.parquet"))}
     assert {path: after[path] for path in kept} == {path: before[path] for path in kept}
-    assert {row["group"] for row in _table(sweep)} == {"in_domain", "other"}
-    assert {row["similarity"] for row in _table(sweep) if row["kind"] == "train"} == {"cosine", "qnorm", "dnorm"}
+    assert {row["group"] for row in table_of(sweep)} == {"in_domain", "other"}
+    assert {row["similarity"] for row in table_of(sweep) if row["kind"] == "train"} == {"cosine", "qnorm", "dnorm"}
 
 
 def test_two_scales_end_in_one_table_with_what_their_trainings_saw(make_sweep):
@@ -241,7 +228,7 @@ def test_two_scales_end_in_one_table_with_what_their_trainings_saw(make_sweep):
     assert "step 3/6, validation " in done.stdout
     assert "training documents of zoo are longer than 8 tokens and are cut (minilm)" in done.stdout
 
-    trained = [row for row in _table(sweep) if row["kind"] == "train"]
+    trained = [row for row in table_of(sweep) if row["kind"] == "train"]
     assert [row["scale"] for row in trained] == ["fixed(20)"] * 3 + ["matched(20)"] * 3
     assert all(float(row["start_perplexity"]) >= 1 for row in trained)
     assert all(row["gain"] for row in trained)
@@ -249,7 +236,7 @@ def test_two_scales_end_in_one_table_with_what_their_trainings_saw(make_sweep):
     assert deviations["fixed(20)", "qnorm"] > 2 * deviations["fixed(20)", "cosine"]
     assert deviations["matched(20)", "qnorm"] == pytest.approx(deviations["matched(20)", "cosine"], rel=0.3)
 
-    checks = _table(sweep, "fisher_check")
+    checks = table_of(sweep, "fisher_check")
     assert [row["scale"] for row in checks] == ["fixed(20)", "matched(20)"]
     assert all(row["qnorm_perplexity"] and row["dnorm_saturated_share"] for row in checks)
     assert checks[0]["qnorm_logit_std"] != checks[1]["qnorm_logit_std"]

@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 import pytest
 import ray
-from ray.core.generated.autoscaler_pb2 import ClusterResourceState
+from ray.core.generated.autoscaler_pb2 import ClusterResourceState  # noqa: TID251 - states made by hand
 
 from orchestrator.spare_workers import SpareWorkers, Sweep, is_free, is_waited_for
 from results.layout import SWEEP_LOCK, checkpoint_prefix

@@ -1,10 +1,9 @@
 """A sweep of the symmetric task as a user runs it: trained, evaluated both ways round, shown, and gone on with."""
 
-import csv
-import io
 import sqlite3
 
 import pytest
+from outcomes import table_of
 
 PAIRS = [
     ("A girl is styling her hair.", "A girl is brushing her hair.", 2.5),
@@ -38,12 +37,6 @@ def sweep(make_sweep):
     return made
 
 
-def _table(sweep, name):
-    done = sweep.command("tables", str(sweep.folder), name, "--format", "csv")
-    assert done.returncode == 0, done.stderr
-    return list(csv.DictReader(io.StringIO(done.stdout)))
-
-
 def test_an_asymmetric_similarity_needs_a_word_and_a_batch_enough_pairs(sweep):
     text = sweep.file.read_text()
     sweep.file.write_text(text.replace("allow_asymmetric: true", "allow_asymmetric: false"))
@@ -62,13 +55,13 @@ def test_a_symmetric_sweep_runs_to_its_tables_and_only_what_is_missing_runs_agai
     done = sweep.run()
     assert done.returncode == 0, done.stdout + done.stderr + sweep.logs()
     assert "Spearman correlation with the raters" in done.stdout
-    rows = {row["similarity"]: row for row in _table(sweep, "sts")}
+    rows = {row["similarity"]: row for row in table_of(sweep, "sts")}
     assert set(rows) == {"cosine", "qnorm"}
     assert rows["cosine"]["forward"] == rows["cosine"]["swapped"]
     assert rows["qnorm"]["forward"] != rows["qnorm"]["swapped"]
     assert all(row["untrained"] for row in rows.values())
     # Retrieval is evaluated too, and a correlation stands in no gain table; nothing was probed.
-    assert {row["group"] for row in _table(sweep, "gains")} == {"retrieval"}
+    assert {row["group"] for row in table_of(sweep, "gains")} == {"retrieval"}
     refused = sweep.command("tables", str(sweep.folder), "fisher_check")
     assert refused.returncode == 2
     assert "table 'fisher_check' says nothing of this sweep" in refused.stderr

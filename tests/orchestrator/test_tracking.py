@@ -39,7 +39,8 @@ from mirrored_sweeps import (
     write_status,
 )
 
-from orchestrator.mirror import STEP_COLUMNS, step_metric
+from orchestrator.mlflow_runs import MlflowRuns
+from orchestrator.run_metrics import STEP_COLUMNS, step_metric
 from results import layout
 from results.rows import write_rows
 from results.store import open_store
@@ -217,6 +218,58 @@ def test_other_threads_in_a_later_attempt_do_not_stop_the_mirror(store):
     again = open_tracking(store)
     again.start(trial_id(wider), wider)
     close(again)
+
+
+class _Reads:
+    """A sweep folder that notes which keys are read."""
+
+    def __init__(self, store):
+        self._store = store
+        self.keys = []
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def read(self, key):
+        self.keys.append(key)
+        return self._store.read(key)
+
+    @property
+    def read_rows(self):
+        """Files of rows that grow with what is trained and evaluated; a trial's one row says where they lie."""
+        return [key for key in self.keys if key.endswith(".parquet") and not key.endswith("/trial.parquet")]
+
+
+def test_rows_of_a_mirror_that_is_whole_are_not_read_again(store):
+    end_everything(store)
+    first = _Reads(store)
+    close(open_tracking(first))
+    assert {key.partition("/")[0] for key in first.read_rows} == {"trials", "evaluations", "probes"}
+    for _ in range(2):
+        again = _Reads(store)
+        close(open_tracking(again))
+        assert again.read_rows == []
+
+    evaluate(store, QNORM, "pydoc", [0.2, 0.5])
+    changed = _Reads(store)
+    close(open_tracking(changed))
+    own = {rows_key(QNORM, name) for name in ("attack", "pydoc")}
+    assert set(changed.read_rows) == {*own, layout.history_rows(trial_id(QNORM))}
+    assert runs_by_name(place_of(store))[QNORM.title].data.metrics["nDCG_10/pydoc"] == pytest.approx(0.35)
+
+
+def test_files_that_were_written_anew_as_they_were_are_read_and_not_sent(store, monkeypatch):
+    """As those of a folder that was copied."""
+    end_everything(store)
+    close(open_tracking(store))
+    for key in store.list(""):
+        if key.endswith((".parquet", ".json")):
+            store.write(key, store.read(key))
+    sent, reads = set(), _Reads(store)
+    monkeypatch.setattr(MlflowRuns, "_log_artifacts", lambda self, run, files: sent.update(files))
+    close(open_tracking(reads))
+    assert rows_key(QNORM, "pydoc") in reads.read_rows
+    assert not [name for name in sent if name.endswith(".parquet")]
 
 
 def test_extending_a_sweep_adds_to_its_runs(store, tmp_path):

@@ -1,5 +1,7 @@
 """A real `mlflow server` on a real PostgreSQL: eight sweeps write at once, and the server dies while they do."""
 
+import json
+
 import pytest
 from mirrored_sweeps import (
     COSINE,
@@ -15,19 +17,25 @@ from mirrored_sweeps import (
     close,
     end_trial,
     history,
+    named_runs,
     open_tracking,
     place_of,
     run_live,
+    runs_by_name,
     snapshot,
     start_script,
     steps_of,
 )
 from postgres import Postgres
+from small_sweeps import Sweep
 
 from orchestrator import background
 from orchestrator.tracking import sweep_id
+from results.layout import history_rows
+from results.rows import read_rows
 from results.store import open_store
 from search_spaces.identity import trial_id
+from tests.benchmarks.tiny_sweep import write_tiny_sweep
 
 NUM_WRITERS = 8
 WRITER = """
@@ -89,6 +97,41 @@ def test_eight_sweeps_of_one_name_that_start_at_once_lose_no_run(server, tmp_pat
             [run] = [run for run in children if run.info.run_name == spec.title]
             assert steps_of(server.place, run) == [(row["step"], row["loss"]) for row in history(spec)]
             assert run.data.metrics["nDCG_10/attack"] == pytest.approx(0.6)
+
+
+@pytest.mark.heavy
+def test_a_real_sweep_goes_on_while_its_server_is_away_and_ends_with_all_of_it_there(server, tmp_path):
+    training = {"steps": 400, "global_batch": 8, "learning_rate": 1e-4}
+    blocks = {"training": training, "checkpoints": {"every_steps": 50}, "tracking": {"uri": server.place.uri}}
+    sweep = Sweep(file=write_tiny_sweep(tmp_path / "home", num_seeds=4, **blocks), folder=tmp_path / "home" / "sweep")
+    driver = sweep.start("run", sweep.file.name)
+    sweep.wait_for(lambda sweep: sweep.training_checkpoints())
+    server.kill()
+    before = _finished(sweep)
+    sweep.wait_for(lambda sweep: _finished(sweep) - before)
+    server.start()
+    out, err = driver.communicate(timeout=600)
+    assert driver.returncode == 0, out + err + sweep.logs()
+    assert "MLflow lacks" not in out
+    assert "behind until" in sweep.logs(), "the server was away too shortly to show anything"
+
+    runs = runs_by_name(server.place, named_runs(server.place, "tiny"))
+    record = json.loads((sweep.folder / "sweep.json").read_text())
+    titles = [planned["title"] for planned in (*record["trials"], *record["probes"])]
+    assert sorted(runs) == sorted(["tiny", *titles])
+    assert {run.info.status for run in runs.values()} == {"FINISHED"}
+    store = open_store(str(sweep.folder))
+    for trial in record["trials"]:
+        run = runs[trial["title"]]
+        if run.data.tags["kind"] == "train":
+            rows = read_rows(store, history_rows(trial["trial_id"]), "history").to_pylist()
+            assert len(rows) == training["steps"]
+            assert steps_of(server.place, run) == [(row["step"], row["loss"]) for row in rows]
+
+
+def _finished(sweep):
+    there = (sweep.folder / "sweep.json").exists()
+    return {title for title, status in sweep.statuses().items() if status["state"] == "finished"} if there else set()
 
 
 @pytest.mark.heavy

@@ -2,8 +2,8 @@
 
 import contextlib
 import json
+import select
 import socket
-import time
 
 import pytest
 from mirrored_sweeps import (
@@ -11,7 +11,6 @@ from mirrored_sweeps import (
     SUMMARY,
     Server,
     begin_trial,
-    free_port,
     history,
     named_runs,
     open_tracking,
@@ -37,14 +36,29 @@ def server(tmp_path):
     started.kill()
 
 
-def test_a_server_that_is_away_costs_nothing(store, monkeypatch):
+def _requests(silent: socket.socket) -> list[socket.socket]:
+    """The connections that wait for somebody to take them. One that is closed makes place for the next request."""
+    silent.setblocking(False)
+    asked = []
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            asked.append(silent.accept()[0])
+    return asked
+
+
+def test_a_sweep_waits_for_no_answer_and_a_server_that_goes_away_costs_nothing(store, monkeypatch):
+    """It takes one request and never answers: every call of the sweep has come back while that one still waits."""
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    away = TrackingPlace(uri=f"http://127.0.0.1:{free_port()}", artifacts=None)
-    tracking = open_tracking(store, away)
-    before = time.monotonic()
-    run_live(tracking, store)
-    assert time.monotonic() - before < 5
-    tracking.finish_sweep("finished", SUMMARY)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        place = TrackingPlace(uri=f"http://127.0.0.1:{silent.getsockname()[1]}", artifacts=None)
+        tracking = open_tracking(store, place)
+        run_live(tracking, store)
+        tracking.finish_sweep("finished", SUMMARY)
+        assert not tracking.flush(0.0)
+        assert tracking.behind is None
+        select.select([silent], [], [])  # until it was asked
+        [request] = _requests(silent)
+    request.close()
     tracking.close()
     assert tracking.behind is not None
     assert "end of the sweep" in tracking.behind
@@ -62,13 +76,7 @@ def test_a_server_that_never_answers_is_not_asked_at_the_end_of_each_trial(store
             run_live(tracking, store)
         assert tracking.flush()
         assert tracking.behind is not None
-        silent.setblocking(False)
-        asked = 0
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                silent.accept()
-                asked += 1
-        assert asked <= 3
+        assert len(_requests(silent)) <= 3
         tracking.close()
 
 

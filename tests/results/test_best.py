@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from builders import trained, untrained
 
-from results.best import best_trials, cell_name
+from results.best import best_trials
+from search_spaces.cell_names import cell_name
 from search_spaces.identity import trial_id
 from search_spaces.specs import to_json
 
@@ -61,6 +62,7 @@ def test_cells_differ_by_everything_but_seed_and_hyperparameters():
         trained("qnorm", init_regime="random"),
         trained("qnorm", layers=2),
         replace(spec, task="sts"),
+        replace(spec, training_data=replace(spec.training_data, split="other")),
         replace(spec, encoder=replace(spec.encoder, towers="separate")),
     ]
     assert len({cell_name(other) for other in (spec, *others)}) == 1 + len(others)

@@ -269,6 +269,26 @@ store.put_folder("a/checkpoint", fill)
 """
 
 
+def test_versions_tell_what_was_written_anew(store):
+    store.write("a/b/1", b"one")
+    store.write("a/b/2", b"two")
+    store.put_folder("a/whole", lambda folder: (folder / "file").write_bytes(b"1"))
+    first = store.versions("a")
+    assert set(first) == {"a/b/1", "a/b/2", "a/whole/file"}
+    assert store.versions("a") == first
+    assert store.versions("a/b") == {key: first[key] for key in ("a/b/1", "a/b/2")}
+    store.write("a/b/2", b"owt")  # as long as it was
+    second = store.versions("a")
+    assert {key for key in first if second[key] != first[key]} == {"a/b/2"}
+    store.delete("a/b/1")
+    store.delete("a/whole")
+    store.put_folder("a/whole", lambda folder: (folder / "file").write_bytes(b"2"))
+    third = store.versions("a")
+    assert set(third) == {"a/b/2", "a/whole/file"}
+    assert third["a/whole/file"] != second["a/whole/file"]
+    assert store.versions("nothing") == {}
+
+
 def test_what_a_killed_writer_left_is_told_and_can_be_removed(store):
     """The writer dies when all files are there, but nothing that says so."""
     writer = _python(CUT_OFF, store.uri)

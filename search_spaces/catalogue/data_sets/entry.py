@@ -41,11 +41,16 @@ class SplitCounts(BaseModel):
 
 
 class Counts(BaseModel):
-    """What a right build of a collection holds; another build of it is refused. What is not known is None."""
+    """What a right build of a collection holds; another build of it is refused. What is not known is None.
+
+    `documents_per_query` is how many documents each query comes with: of all queries together they are the corpus,
+    equal ones once.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     num_documents: int | None = None
+    documents_per_query: int | None = None
     splits: tuple[SplitCounts, ...]
 
 
