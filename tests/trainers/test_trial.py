@@ -1,3 +1,4 @@
+import gc
 import json
 import subprocess
 import sys
@@ -100,6 +101,19 @@ def test_a_trial_leaves_spec_status_history_row_checkpoint_and_scores(spec, eval
     assert row["provenance_json"] == '{"packages": {}}'
     assert scored(tmp_path) == {(row["checkpoint_hash"], "tiny", "learnable")}
     assert open_store(str(tmp_path)).list(f"trials/{key}/steps") == []
+
+
+def test_a_trial_leaves_no_tensor_in_its_process(spec, evaluation, tmp_path):
+    """A worker takes one trial after the other: what one leaves, a long sweep runs out of memory by."""
+    run(spec(), tmp_path / "first", [evaluation])
+
+    def tensors():
+        gc.collect()
+        return {id(found): tuple(found.shape) for found in gc.get_objects() if isinstance(found, torch.Tensor)}
+
+    before = tensors()
+    run(spec(), tmp_path / "second", [evaluation])
+    assert sorted(shape for key, shape in tensors().items() if key not in before) == []
 
 
 def test_a_finished_trial_trains_no_more_and_a_new_data_set_is_only_evaluated(spec, evaluation, tmp_path):

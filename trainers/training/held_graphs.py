@@ -67,17 +67,21 @@ def graph_bytes(chunk: Chunk, model: nn.Module, run: Callable[[Chunk], Tensor]) 
     sizes: dict[int, int] = {}
     kept = []  # a storage that is freed could come again under the same address
 
-    def count(tensor: Tensor) -> Tensor:
+    def count(tensor: Tensor) -> None:
+        # The graph gets nothing to keep: a node that held its own output would keep itself, and all weights, for ever.
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in known:
             sizes[storage.data_ptr()] = storage.nbytes()
             kept.append(storage)
-        return tensor
 
     device = next(model.parameters()).device
-    with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(count, _unpack_nothing):
         run(chunk.to(device))
     return max(1, sum(sizes.values()))
+
+
+def _unpack_nothing(_: None) -> Tensor:
+    raise RuntimeError("a graph that was only measured is not differentiated")
 
 
 def free_bytes(device: str) -> int:
