@@ -2,6 +2,7 @@
 
 import gc
 import re
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -45,23 +46,38 @@ def connected(cluster: Cluster, *, on_head_lost: Callable[[str], None]) -> Itera
     Raises:
         InputError: there is no such cluster, or it cannot be used from here.
     """
-    if cluster.address is None:
-        ray.init(
-            address="local",
-            num_cpus=cluster.num_cpus,
-            include_dashboard=False,
-            log_to_driver=False,
-            configure_logging=False,
-            object_store_memory=_OBJECT_STORE_BYTES,
-        )
-    else:
-        _join(cluster.address)
+    with _signals_kept():
+        if cluster.address is None:
+            ray.init(
+                address="local",
+                num_cpus=cluster.num_cpus,
+                include_dashboard=False,
+                log_to_driver=False,
+                configure_logging=False,
+                object_store_memory=_OBJECT_STORE_BYTES,
+            )
+        else:
+            _join(cluster.address)
     watch = _HeadWatch(ray.get_runtime_context().gcs_address, on_head_lost)
     try:
         yield
     finally:
         watch.end()
         _leave()
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Who caught signals before goes on to: Ray's core takes SIGTERM when it starts, and aborts the process by it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _leave() -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 
 import pytest
+from small_sweeps import DEADLINE_S, Sweep
 
 from orchestrator.interrupt import interruptible
 
@@ -36,3 +37,16 @@ def test_a_run_that_is_stopped_before_it_places_anything_says_how_to_go_on(make_
         out, err = driver.communicate(timeout=60)
     assert (driver.returncode, err) == (130, "")
     assert "Stopped. To go on where it stopped: densesweep run sweep.yaml" in out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_stopped_while_it_trains_ends_after_a_step_and_says_how_to_go_on(make_sweep, number):
+    sweep = make_sweep(training={"steps": 2000})
+    driver = sweep.start("run", sweep.file.name)
+    sweep.wait_for(Sweep.training_checkpoints)
+    driver.send_signal(number)
+    out, err = driver.communicate(timeout=DEADLINE_S)
+    assert driver.returncode == 130, err
+    assert out.splitlines()[-1] == "Stopped. To go on where it stopped: densesweep run sweep.yaml"
+    assert sweep.training_checkpoints()
