@@ -1,10 +1,10 @@
 """A small sweep of one seed and one of three, written once; tests that change a folder make their own."""
 
 import pytest
-from builders import seeded_sweep, small_sweep
 
 from results.collect import collect
 from results.store import open_store
+from tests.results.builders import seeded_sweep, small_sweep
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from builders import SweepFolder, evaluation, failed, trained, two_queries
+from tests.results.builders import SweepFolder, evaluation, failed, trained, two_queries
 
 HOSTILE = """<img src=x onerror="window.attacked=1">"'</td></script><script>window.attacked=1</script>$x^2$"""
 

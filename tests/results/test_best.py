@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 
-from builders import trained, untrained
-
 from results.best import best_trials
 from search_spaces.cell_names import cell_name
 from search_spaces.identity import trial_id
 from search_spaces.specs import to_json
+from tests.results.builders import trained, untrained
 
 
 def row(spec, validation_score=None):

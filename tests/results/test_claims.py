@@ -3,7 +3,6 @@
 import numpy as np
 import polars as pl
 import pytest
-from builders import VALIDATED, SweepFolder, evaluation, seeded_queries, trained
 from polars.testing import assert_frame_equal
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
@@ -20,6 +19,7 @@ from results.store import open_store
 from results.tables import TABLES, TableOptions
 from search_spaces.catalogue.init_regimes import INIT_REGIMES
 from search_spaces.catalogue.similarities import SIMILARITIES
+from tests.results.builders import VALIDATED, SweepFolder, evaluation, seeded_queries, trained
 
 NO_EFFECTS = pl.DataFrame(schema=EFFECT_TYPES)
 

@@ -7,7 +7,15 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
-from builders import (
+
+from results.collect import collect
+from results.layout import Status, norm_rows, trial_rows
+from results.rows import read_rows, write_rows
+from results.schemas import CELL_COLUMNS
+from results.store import open_store
+from search_spaces import identity
+from search_spaces.identity import encoding_id, trial_id
+from tests.results.builders import (
     FIXED,
     SweepFolder,
     evaluation,
@@ -19,14 +27,6 @@ from builders import (
     untrained,
     untrained_queries,
 )
-
-from results.collect import collect
-from results.layout import Status, norm_rows, trial_rows
-from results.rows import read_rows, write_rows
-from results.schemas import CELL_COLUMNS
-from results.store import open_store
-from search_spaces import identity
-from search_spaces.identity import encoding_id, trial_id
 
 SCORES = two_queries((0.5, 0.3))
 

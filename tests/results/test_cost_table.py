@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from builders import SweepFolder, evaluation, failed, probe, trained, two_queries, untrained, untrained_queries
 
 from results.collect import collect
 from results.layout import Status, probe_prefix, status_key, to_bytes
@@ -12,6 +11,16 @@ from results.store import open_store
 from results.tables import TABLES
 from results.tables.table import TableOptions
 from search_spaces.specs import Execution
+from tests.results.builders import (
+    SweepFolder,
+    evaluation,
+    failed,
+    probe,
+    trained,
+    two_queries,
+    untrained,
+    untrained_queries,
+)
 
 SCORES = two_queries((0.5, 0.3))
 TOOK = {"steps_done": 15, "pairs_per_s": 64.0, "tokens_per_s": 4096.0}

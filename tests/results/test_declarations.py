@@ -3,13 +3,13 @@
 from datetime import UTC, datetime
 
 import pytest
-from builders import SweepFolder, evaluation, probe, trained, two_queries
 
 from results.collect import collect
 from results.declarations import declared_groups
 from results.layout import SWEEP_RECORD, SweepRecord, from_bytes, to_bytes
 from results.store import open_store
 from results.tables import TABLES, TableOptions
+from tests.results.builders import SweepFolder, evaluation, probe, trained, two_queries
 
 
 @pytest.fixture

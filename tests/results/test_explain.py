@@ -4,7 +4,6 @@ import json
 
 import polars as pl
 import pytest
-from builders import SweepFolder, evaluation, failed, trained, two_queries, untrained, untrained_queries
 
 from results.collect import collect
 from results.explain.behind import explain
@@ -14,6 +13,7 @@ from results.references import load_references
 from results.rendering.values import is_text
 from results.store import open_store
 from results.tables import TABLES, TableOptions
+from tests.results.builders import SweepFolder, evaluation, failed, trained, two_queries, untrained, untrained_queries
 
 OF_SEEDED = (
     "gains",

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from builders import SweepFolder, evaluation, trained, two_queries, untrained, untrained_queries
 
 from results.cells import cell_of, settings_of
 from results.collect import collect
 from results.fairness import fairness_notes
 from results.store import open_store
 from results.tables import TABLES, TableOptions
+from tests.results.builders import SweepFolder, evaluation, trained, two_queries, untrained, untrained_queries
 
 FAIR = [trained(similarity, seed=seed) for similarity in ("cosine", "qnorm", "dnorm") for seed in (0, 1)]
 

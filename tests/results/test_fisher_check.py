@@ -3,7 +3,6 @@
 import numpy as np
 import polars as pl
 import pytest
-from builders import SweepFolder, evaluation, failed, probe, probe_rows_of, trained, two_queries
 from scipy import stats
 
 from orchestrator.open_sources import open_sources
@@ -18,6 +17,7 @@ from results.selection import SelectionError
 from results.sources import collect_source
 from results.store import open_store
 from results.tables import TABLES, TableOptions
+from tests.results.builders import SweepFolder, evaluation, failed, probe, probe_rows_of, trained, two_queries
 
 
 def probe_frame(differences, half_width=0.05, **changes):

@@ -3,7 +3,6 @@
 import numpy as np
 import polars as pl
 import pytest
-from builders import SweepFolder, evaluation, failed, trained, two_queries, untrained, untrained_queries
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
@@ -14,6 +13,7 @@ from results.gains import gains
 from results.query_scores import query_scores
 from results.scores import ROWS_MISSING, MixedMeasuresError, by_data_set
 from results.store import open_store
+from tests.results.builders import SweepFolder, evaluation, failed, trained, two_queries, untrained, untrained_queries
 
 CORRECTIONS = {"holm": "holm", "benjamini-hochberg": "fdr_bh"}
 

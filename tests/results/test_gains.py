@@ -5,7 +5,6 @@ import random
 
 import polars as pl
 import pytest
-from builders import SweepFolder, evaluation, failed, trained, two_queries, untrained, untrained_queries
 
 from results.collect import collect
 from results.gains import BASELINE_MISSING, UNTRAINED_MISSING, gains, start_similarity
@@ -13,6 +12,7 @@ from results.scores import ROWS_MISSING, MixedMeasuresError
 from results.selection import SelectionError
 from results.store import open_store
 from search_spaces.catalogue.similarities import SIMILARITIES
+from tests.results.builders import SweepFolder, evaluation, failed, trained, two_queries, untrained, untrained_queries
 
 IN, OUT = "in_domain", "out_of_domain"
 

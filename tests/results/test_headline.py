@@ -2,13 +2,13 @@
 
 import polars as pl
 import pytest
-from builders import SweepFolder, evaluation, trained
 
 from results.collect import collect
 from results.headline import headline
 from results.rendering.fitting import fitted
 from results.store import open_store
 from results.tables import TABLES, TableOptions
+from tests.results.builders import SweepFolder, evaluation, trained
 
 SIMILARITIES = ("cosine", "dot", "qnorm", "dnorm", "learnable", "half")
 WHOLE = "Whole tables: `tables/gains.md`."

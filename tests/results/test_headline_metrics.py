@@ -2,11 +2,11 @@
 
 import polars as pl
 import pytest
-from builders import SweepFolder, evaluation, noisy_queries, trained
 
 from orchestrator.exports import export_all
 from results.store import open_store
 from results.tables import TABLES, TableOptions, applicable
+from tests.results.builders import SweepFolder, evaluation, noisy_queries, trained
 
 
 def test_gains_and_the_ends_of_their_intervals_are_metrics(seeded_folder, seeded):

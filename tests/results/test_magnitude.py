@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from builders import SweepFolder, evaluation, evaluation_spec, failed, trained, untrained
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
@@ -17,6 +16,7 @@ from results.selection import SelectionError
 from results.store import open_store
 from results.tables import TABLES, TableOptions, applicable
 from results.tables.cohen_d import found_statistics
+from tests.results.builders import SweepFolder, evaluation, evaluation_spec, failed, trained, untrained
 
 HALF = [0.5, 0.5]
 

@@ -2,7 +2,6 @@
 
 import polars as pl
 import pytest
-from builders import SweepFolder, evaluation, probe, trained, untrained
 
 from orchestrator.mirror import Mirror
 from results.collect import collect
@@ -14,6 +13,7 @@ from results.store import open_store
 from results.sts import sts_scores
 from results.tables import TABLES, TableOptions
 from search_spaces.catalogue.data_sets import PARTS, SPEARMAN
+from tests.results.builders import SweepFolder, evaluation, probe, trained, untrained
 
 FORUMS = PARTS["cqadupstack"]
 FORUM_SCORE = {name: (number + 1) / 100 for number, name in enumerate(FORUMS)}  # 0.01 to 0.12, on average 0.065

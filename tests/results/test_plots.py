@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
-from builders import SweepFolder, evaluation, small_sweep, trained, two_queries, untrained, untrained_queries
 from scipy import stats
 
 from results.collect import collect
@@ -24,6 +23,15 @@ from results.store import open_store
 from results.tables.built import build_tables
 from results.tables.table import Table, TableOptions
 from search_spaces.catalogue.similarities import SIMILARITIES
+from tests.results.builders import (
+    SweepFolder,
+    evaluation,
+    small_sweep,
+    trained,
+    two_queries,
+    untrained,
+    untrained_queries,
+)
 
 
 def history(similarity, num_steps=50, trial_id=None):

@@ -7,18 +7,6 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from builders import (
-    SweepFolder,
-    add_magnitudes,
-    evaluation,
-    evaluation_spec,
-    probe,
-    similarity_spec,
-    trained,
-    two_queries,
-    untrained,
-    untrained_queries,
-)
 from rich.console import Console
 from texlive import ENGINES, needs_latex
 
@@ -32,6 +20,18 @@ from results.store import open_store
 from results.tables import TABLES, TableOptions
 from search_spaces.identity import evaluation_id
 from search_spaces.specs import PoolSettings
+from tests.results.builders import (
+    SweepFolder,
+    add_magnitudes,
+    evaluation,
+    evaluation_spec,
+    probe,
+    similarity_spec,
+    trained,
+    two_queries,
+    untrained,
+    untrained_queries,
+)
 
 GOLDEN = Path(__file__).parent / "golden"
 # What shows no score on a corpus; ranks need several data sets of a tier.

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from builders import SweepFolder, evaluation, failed, trained
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
@@ -13,6 +12,7 @@ from results.selection import SelectionError
 from results.statistics.paired_tests import ALL_EQUAL
 from results.store import open_store
 from results.tables import TABLES, TableOptions
+from tests.results.builders import SweepFolder, evaluation, failed, trained
 
 DRAWN = np.random.default_rng(11)
 COSINE, QNORM, DOT = (

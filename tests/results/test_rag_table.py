@@ -4,7 +4,6 @@ import json
 
 import polars as pl
 import pytest
-from builders import ANSWERS, SweepFolder, evaluation, failed, trained, two_queries, untrained
 
 from results.collect import collect
 from results.layout import PlannedEvaluation, SweepRecord, from_bytes, to_bytes
@@ -12,6 +11,7 @@ from results.rag import rag_scores
 from results.selection import SelectionError
 from results.store import open_store
 from results.tables import TABLES, TableOptions, applicable
+from tests.results.builders import ANSWERS, SweepFolder, evaluation, failed, trained, two_queries, untrained
 
 
 @pytest.fixture

@@ -9,17 +9,6 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from builders import (
-    SweepFolder,
-    evaluation,
-    failed,
-    probe,
-    softmax_of,
-    trained,
-    two_queries,
-    untrained,
-    untrained_queries,
-)
 from polars.testing import assert_frame_equal
 from rich.console import Console
 from texlive import ENGINES, finds, needs_latex
@@ -30,6 +19,17 @@ from results.rendering.values import shown_rows
 from results.store import open_store
 from results.tables import TABLES, TableOptions
 from results.tables.table import Column, Table, TableHasHolesError
+from tests.results.builders import (
+    SweepFolder,
+    evaluation,
+    failed,
+    probe,
+    softmax_of,
+    trained,
+    two_queries,
+    untrained,
+    untrained_queries,
+)
 
 GOLDEN = Path(__file__).parent / "golden"
 GOLDEN_TABLES = ["gains", "winners", "significance", "seeds", "claims", "sts", "rag", "fisher_check", "missing"]

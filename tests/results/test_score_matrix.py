@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from builders import SweepFolder, evaluation, evaluation_spec, failed, similarity_spec, trained, untrained
 
 from results.collect import collect
 from results.layout import evaluations_key, evaluations_to_bytes
@@ -11,6 +10,7 @@ from results.learned_gammas import learned_gammas
 from results.score_matrix import score_columns, score_matrix
 from results.store import open_store
 from results.tables import TABLES, TableOptions, applicable
+from tests.results.builders import SweepFolder, evaluation, evaluation_spec, failed, similarity_spec, trained, untrained
 
 
 @pytest.fixture

@@ -6,18 +6,6 @@ from dataclasses import replace
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
-from builders import (
-    SweepFolder,
-    evaluation,
-    evaluation_spec,
-    failed,
-    probe,
-    similarity_spec,
-    trained,
-    two_queries,
-    untrained,
-    untrained_queries,
-)
 from polars.testing import assert_frame_equal
 
 from orchestrator.open_sources import open_sources
@@ -32,6 +20,18 @@ from results.tables import TABLES, applicable
 from results.tables.table import TableOptions
 from search_spaces.identity import evaluation_id, trial_id
 from search_spaces.problems import InputError
+from tests.results.builders import (
+    SweepFolder,
+    evaluation,
+    evaluation_spec,
+    failed,
+    probe,
+    similarity_spec,
+    trained,
+    two_queries,
+    untrained,
+    untrained_queries,
+)
 
 SCORES = two_queries((0.5, 0.3))
 ATTACK, PYDOC = evaluation("attack", "in_domain"), evaluation("pydoc_small", "out_of_domain")

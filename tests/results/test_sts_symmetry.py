@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from builders import SweepFolder, evaluation, trained
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
@@ -10,6 +9,7 @@ from results.collect import collect
 from results.store import open_store
 from results.sts_symmetry import symmetry_losses
 from search_spaces.catalogue.data_sets import SPEARMAN
+from tests.results.builders import SweepFolder, evaluation, trained
 
 NUM = 80
 GOLD = np.arange(NUM) / (NUM - 1)

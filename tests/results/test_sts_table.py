@@ -3,7 +3,6 @@
 import numpy as np
 import polars as pl
 import pytest
-from builders import PAIRS, SweepFolder, evaluation, failed, trained, two_queries, untrained
 from scipy.stats import spearmanr
 
 from results.collect import collect
@@ -13,6 +12,7 @@ from results.store import open_store
 from results.sts import sts_scores
 from results.tables import TABLES, TableOptions, applicable
 from search_spaces.catalogue.data_sets import SPEARMAN
+from tests.results.builders import PAIRS, SweepFolder, evaluation, failed, trained, two_queries, untrained
 
 
 def rows(score, gold, **key):

@@ -2,18 +2,6 @@
 
 import polars as pl
 import pytest
-from builders import (
-    SweepFolder,
-    evaluation,
-    failed,
-    noisy_queries,
-    probe,
-    trained,
-    two_queries,
-    untrained,
-    untrained_noisy,
-    untrained_queries,
-)
 from polars.testing import assert_frame_equal
 from scipy import stats
 
@@ -28,6 +16,18 @@ from results.store import open_store
 from results.tables import TABLES, TableOptions
 from results.tables.table import TableHasHolesError
 from search_spaces.catalogue.data_sets import SPEARMAN
+from tests.results.builders import (
+    SweepFolder,
+    evaluation,
+    failed,
+    noisy_queries,
+    probe,
+    trained,
+    two_queries,
+    untrained,
+    untrained_noisy,
+    untrained_queries,
+)
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 """Write small but real sweep folders through the row contract."""
 
-from builders.folder import (
+from tests.results.builders.folder import (
     FIXED,
     SweepFolder,
 )
-from builders.scores import (
+from tests.results.builders.scores import (
     ANSWERS,
     PAIRS,
     VALIDATED,
@@ -15,7 +15,9 @@ from builders.scores import (
     untrained_noisy,
     untrained_queries,
 )
-from builders.specs import (
+from tests.results.builders.specs import (
+    data_spec,
+    encoder_spec,
     evaluation,
     evaluation_spec,
     failed,
@@ -24,10 +26,11 @@ from builders.specs import (
     trained,
     untrained,
 )
-from builders.stored import (
+from tests.results.builders.stored import (
     probe_rows_of,
+    trial_row,
 )
-from builders.sweeps import (
+from tests.results.builders.sweeps import (
     add_magnitudes,
     seeded_sweep,
     small_sweep,
@@ -40,6 +43,8 @@ __all__ = [
     "VALIDATED",
     "SweepFolder",
     "add_magnitudes",
+    "data_spec",
+    "encoder_spec",
     "evaluation",
     "evaluation_spec",
     "failed",
@@ -52,6 +57,7 @@ __all__ = [
     "small_sweep",
     "softmax_of",
     "trained",
+    "trial_row",
     "two_queries",
     "untrained",
     "untrained_noisy",

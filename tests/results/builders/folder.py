@@ -4,8 +4,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from builders.specs import evaluation_spec, similarity_spec
-from builders.stored import probe_rows_of, softmax_rows_of, trial_row
 from results.layout import (
     LeftOut,
     PlannedEvaluation,
@@ -41,6 +39,8 @@ from search_spaces.specs import (
     PoolSettings,
     to_json,
 )
+from tests.results.builders.specs import evaluation_spec, similarity_spec
+from tests.results.builders.stored import probe_rows_of, softmax_rows_of, trial_row
 
 FIXED = [similarity.name for similarity in SIMILARITIES.values() if not similarity.trained]
 Score = Callable[[str, str], Iterable[float]]  # (data set, score similarity) -> nDCG@10 of queries q0, q1, ...

@@ -2,8 +2,9 @@
 
 import itertools
 
-from builders.folder import SweepFolder
-from builders.scores import (
+from search_spaces.catalogue.data_sets import SPEARMAN
+from tests.results.builders.folder import SweepFolder
+from tests.results.builders.scores import (
     BEIR,
     FINETUNE,
     FORUMS,
@@ -16,8 +17,7 @@ from builders.scores import (
     softmax_of,
     untrained_noisy,
 )
-from builders.specs import evaluation, probe, trained, untrained
-from search_spaces.catalogue.data_sets import SPEARMAN
+from tests.results.builders.specs import evaluation, probe, trained, untrained
 
 
 def costs_of(seed, layers):
