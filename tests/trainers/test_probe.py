@@ -312,10 +312,11 @@ def test_rows_hold_the_information_on_the_exponents(spec, tmp_path):
                 by_q, by_d = -(np.log(n_q) - log_q) * logits, -(np.log(n_d)[~masked[i]] - log_d) * logits
                 fisher.append(np.cov([by_q, by_d], aweights=p, bias=True))
         values = np.linalg.eigvalsh(np.mean(fisher, axis=0))
-        assert value(rows, "gamma", "lambda_max", similarity) == pytest.approx(values[1], rel=1e-4)
+        # The tiny model's norms differ by some 1e-4 of themselves, of which float32 embeddings leave three digits.
+        assert value(rows, "gamma", "lambda_max", similarity) == pytest.approx(values[1], rel=1e-2)
         expected = math.log10(values[1] / values[0])
-        assert value(rows, "gamma", "log10_kappa_uncorrected", similarity) == pytest.approx(expected, rel=1e-4)
-        assert value(rows, "gamma", "kappa_uncorrected", similarity) == pytest.approx(10**expected, rel=1e-3)
+        assert value(rows, "gamma", "log10_kappa_uncorrected", similarity) == pytest.approx(expected, abs=5e-3)
+        assert value(rows, "gamma", "kappa_uncorrected", similarity) == pytest.approx(10**expected, rel=1.5e-2)
 
 
 def curve(rows, block, statistic, similarity, rank=None):
@@ -366,6 +367,12 @@ def test_the_convergence_curve_ends_at_the_estimate_and_says_how_many_are_enough
     assert enough.is_empty() == (widest > goal)
 
 
+def most_trace(rows, block, similarity):
+    """The trace, or the upper end of its interval where it is estimated."""
+    [row] = rows.filter(block=block, statistic="whole_trace", similarity=similarity).to_dicts()
+    return row["value"] if row["high"] is None else row["high"]
+
+
 def test_every_block_and_its_empirical_side_has_rows(data, tiny_bert, make_spec, tmp_path):
     spec = make_probe(
         data,
@@ -381,7 +388,7 @@ def test_every_block_and_its_empirical_side_has_rows(data, tiny_bert, make_spec,
     for block in ("head", "weights", "empirical_head", "empirical_weights"):
         for side in ("qnorm", "dnorm"):
             assert value(rows, block, "whole_lambda_max", side) > 0
-            assert value(rows, block, "whole_trace", side) >= value(rows, block, "whole_lambda_max", side) * 0.99
+            assert most_trace(rows, block, side) >= value(rows, block, "whole_lambda_max", side) * 0.99
             assert curve(rows, block, "whole_density", side)
     assert value(rows, "head", "whole_num_queries", "qnorm") == 27
     assert value(rows, "weights", "whole_num_queries", "qnorm") == 3
