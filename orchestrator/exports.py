@@ -41,7 +41,7 @@ def export_all(store: Store, record: SweepRecord) -> SweepSummary:
     texts = {
         f"tables/{name}": text.encode()
         for table in tables.values()
-        for output_format in ("md", "csv", "latex")
+        for output_format in ("md", "csv", "latex", "json")
         for name, text in export(table, output_format, allow_missing=True).items()
     }
     files = {**texts, **_drawn_files(collected, built)}
