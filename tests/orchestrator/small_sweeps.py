@@ -83,7 +83,11 @@ class Sweep:
 
     def training_checkpoints(self) -> list[Path]:
         """Training checkpoints of unfinished trials."""
-        return [path.parent for path in self.folder.glob("trials/*/steps/*/*.json") if ".partial" not in str(path)]
+        try:
+            records = list(self.folder.glob("trials/*/steps/*/*.json"))
+        except FileNotFoundError:  # a folder went while it was looked through: who waits looks again
+            return []
+        return [path.parent for path in records if ".partial" not in str(path)]
 
 
 def _environment() -> Mapping[str, str]:
