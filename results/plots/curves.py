@@ -3,6 +3,7 @@
 from typing import Any
 
 import polars as pl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
@@ -27,17 +28,23 @@ from search_spaces.catalogue.similarities import SIMILARITIES
 _MODEL = ("model", "init_regime", "training_data", "scale")
 
 
+def _by_steps(what: str, title: str) -> tuple[Figure, Axes]:
+    """An empty drawing of something over optimiser steps."""
+    figure = new_figure(width=COLUMN, height=2.6)
+    axes = figure.add_subplot()
+    axes.set(xlabel="optimiser step", ylabel=what)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    titled(figure, title)
+    return figure, axes
+
+
 @styled()
 def draw_losses(history: pl.DataFrame, title: str) -> Figure:
     """The loss of each trial by its steps, in the colour of its similarity.
 
     `history` has `trial_id`, `similarity`, `step` and `loss`; steps of a trial are in order.
     """
-    figure = new_figure(width=COLUMN, height=2.6)
-    axes = figure.add_subplot()
-    axes.set(xlabel="optimiser step", ylabel="loss")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    titled(figure, title)
+    figure, axes = _by_steps("loss", title)
     for (_, similarity), curve in history.group_by(["trial_id", "similarity"], maintain_order=True):
         look, points = look_of(str(similarity)), thinned(curve)
         axes.plot(points["step"], points["loss"], color=look.colour, linestyle=look.dashes, linewidth=1.1)
@@ -57,11 +64,7 @@ def draw_gammas(history: pl.DataFrame, title: str) -> Figure:
 
     `history` has `trial_id`, `step`, `gamma_q` and `gamma_d`; steps of a trial are in order.
     """
-    figure = new_figure(width=COLUMN, height=2.6)
-    axes = figure.add_subplot()
-    axes.set(xlabel="optimiser step", ylabel="gamma")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    titled(figure, title)
+    figure, axes = _by_steps("gamma", title)
     for value in (0, 1):  # gammas of the fixed similarities
         axes.axhline(value, color=GREY, linewidth=0.6)
     sides = (("gamma_q", "queries (gamma q)", 6, 0), ("gamma_d", "documents (gamma d)", 4, 1))

@@ -11,8 +11,8 @@ from results.selection import select_trials
 from results.statistics.correlation import OUTLIER_RULE
 from results.tables.cohen_d import found_statistics, norm_holes
 from results.tables.parts import (
-    correction_header,
     correction_name,
+    correlation_columns,
     missing_lines,
     model_name,
     no_paired_test,
@@ -61,11 +61,7 @@ def _columns(rows: pl.DataFrame, options: TableOptions) -> tuple[Column, ...]:
         Column(key="coefficient", header="coefficient"),
         Column(key="n", header="n", kind="count"),
         Column(key="value", header="value", kind="plain"),
-        Column(key="low", upper="high", header="95 % interval", kind="interval"),
-        Column(key="p", header="p", kind="p", decimals=3),
-        Column(key="adjusted_p", header=f"p ({correction_header(options)})", kind="p", decimals=3),
-        Column(key="left_out_low", upper="left_out_high", header="leave one out", kind="range"),
-        Column(key="most_influential", header="most influential", detail=True),
+        *correlation_columns(options),
     )
 
 

@@ -114,6 +114,15 @@ def correction_header(options: TableOptions) -> str:
     return {"holm": "Holm", "benjamini-hochberg": "BH"}[options.correction]
 
 
+def correlation_columns(options: TableOptions) -> Iterator[Column]:
+    """How far a correlation can be trusted: its interval, its p, and what it is without each of its points."""
+    yield Column(key="low", upper="high", header="95 % interval", kind="interval")
+    yield Column(key="p", header="p", kind="p", decimals=3)
+    yield Column(key="adjusted_p", header=f"p ({correction_header(options)})", kind="p", decimals=3)
+    yield Column(key="left_out_low", upper="left_out_high", header="leave one out", kind="range")
+    yield Column(key="most_influential", header="most influential", detail=True)
+
+
 def no_paired_test(options: TableOptions, own: str) -> Iterator[str]:
     """That a choice of the per query test does nothing here, where one was made; `own` is the table's own test."""
     if options.paired_test != TableOptions().paired_test:

@@ -67,44 +67,31 @@ def _columns(rows: pl.DataFrame, options: TableOptions) -> tuple[Column, ...]:
         Column(key="data_set", header="data set"),
         *varying(rows, (Column(key="split", header="split"),)),
         Column(key="similarity", header="similarity"),
-        Column(key="exact_match_gain", header="EM gain", kind="points"),
-        Column(key="exact_match_low", upper="exact_match_high", header="EM 95 % interval", kind="points_interval"),
-        Column(
-            key="exact_match_adjusted_model_p",
-            header=f"EM model p ({correction_header(options)})",
-            kind="p",
-            decimals=3,
-            detail=True,
-        ),
+        *_gain_columns("exact_match", options),
         Column(key="num_better", header="better", kind="count", detail=True),
         Column(key="num_worse", header="worse", kind="count", detail=True),
-        Column(key="exact_match_p", header="EM p", kind="p", decimals=3, detail=True),
-        Column(
-            key="exact_match_adjusted_p",
-            header=f"EM p ({correction_header(options)})",
-            kind="p",
-            decimals=3,
-            reason="exact_match_p_reason",
-        ),
-        Column(key="f1_gain", header="F1 gain", kind="points"),
-        Column(key="f1_low", upper="f1_high", header="F1 95 % interval", kind="points_interval"),
-        Column(
-            key="f1_adjusted_model_p",
-            header=f"F1 model p ({correction_header(options)})",
-            kind="p",
-            decimals=3,
-            detail=True,
-        ),
-        Column(key="f1_p", header="F1 p", kind="p", decimals=3, detail=True),
-        Column(
-            key="f1_adjusted_p",
-            header=f"F1 p ({correction_header(options)})",
-            kind="p",
-            decimals=3,
-            reason="f1_p_reason",
-        ),
+        *_test_columns("exact_match", options),
+        *_gain_columns("f1", options),
+        *_test_columns("f1", options),
         Column(key="num_seeds", header="seeds", kind="count"),
     )
+
+
+def _gain_columns(measure: str, options: TableOptions) -> Iterator[Column]:
+    """The gain by the two-way model."""
+    short, corrected = _SHORT[measure], correction_header(options)
+    low, high, p = f"{measure}_low", f"{measure}_high", f"{measure}_adjusted_model_p"
+    yield Column(key=f"{measure}_gain", header=f"{short} gain", kind="points")
+    yield Column(key=low, upper=high, header=f"{short} 95 % interval", kind="points_interval")
+    yield Column(key=p, header=f"{short} model p ({corrected})", kind="p", decimals=3, detail=True)
+
+
+def _test_columns(measure: str, options: TableOptions) -> Iterator[Column]:
+    """The paired test of these seeds."""
+    short, reason = _SHORT[measure], f"{measure}_p_reason"
+    yield Column(key=f"{measure}_p", header=f"{short} p", kind="p", decimals=3, detail=True)
+    header = f"{short} p ({correction_header(options)})"
+    yield Column(key=f"{measure}_adjusted_p", header=header, kind="p", decimals=3, reason=reason)
 
 
 def _notes(rows: pl.DataFrame, options: TableOptions) -> Iterator[str]:

@@ -134,12 +134,7 @@ class SweepFolder:
         checkpoint = f"checkpoint-{trial}"
         rows = [
             {
-                "checkpoint_hash": checkpoint,
-                "data_set": planned.data_set,
-                "data_hash": planned.data_hash,
-                "split": planned.split,
-                "tier": planned.tier,
-                "score_similarity": scored_with,
+                **_scored(checkpoint, planned, scored_with),
                 "reader": planned.reader,
                 "num_passages": planned.num_passages,
                 "query_id": f"q{index}",
@@ -158,12 +153,7 @@ class SweepFolder:
         checkpoint = f"checkpoint-{trial}"
         rows = [
             {
-                "checkpoint_hash": checkpoint,
-                "data_set": planned.data_set,
-                "data_hash": planned.data_hash,
-                "split": planned.split,
-                "tier": planned.tier,
-                "score_similarity": scored_with,
+                **_scored(checkpoint, planned, scored_with),
                 "query_id": f"q{index}",
                 "measure": measure,
                 "value": float(value),
@@ -234,3 +224,15 @@ class SweepFolder:
         key = self.add_probe(spec, None)
         status = Status(state="failed", started_at="2026-01-01T00:00:00+00:00", reason=reason)
         self.store.write(status_key(probe_prefix(key)), to_bytes(status))
+
+
+def _scored(checkpoint, planned, scored_with):
+    """The columns that say what a row of scores is of."""
+    return {
+        "checkpoint_hash": checkpoint,
+        "data_set": planned.data_set,
+        "data_hash": planned.data_hash,
+        "split": planned.split,
+        "tier": planned.tier,
+        "score_similarity": scored_with,
+    }
