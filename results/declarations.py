@@ -1,7 +1,6 @@
 """What a sweep declared before it had results: a declaration that comes later is recorded, and decides nothing."""
 
-from datetime import UTC, datetime
-
+from results.clock import utc_now
 from results.layout import SWEEP_RECORD, Redeclared, SweepRecord, from_bytes, trial_rows
 from results.store import Readable
 
@@ -20,5 +19,4 @@ def declared_groups(wanted: tuple[str, ...], store: Readable | None) -> tuple[tu
     last = record.redeclared[-1].groups if record.redeclared else record.primary_groups
     if sorted(wanted) == sorted(last):
         return record.primary_groups, record.redeclared
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return record.primary_groups, (*record.redeclared, Redeclared(groups=wanted, at=now))
+    return record.primary_groups, (*record.redeclared, Redeclared(groups=wanted, at=utc_now()))
