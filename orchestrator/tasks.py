@@ -44,8 +44,10 @@ class Tasks:
         record_failure: RecordFailure,
         is_closed: Callable[[], bool],
     ) -> None:
-        # Ray's own retries know no pause, and no limit where memory ran out.
-        self._task = ray.remote(**request.options, max_retries=0, num_returns="streaming")(_tell_and_run)
+        # Ray's own retries know no pause, and no limit where memory ran out. A task goes on once its first answer was
+        # heard: one that died at once took it along otherwise, and with it where it had run.
+        told_one_by_one = {"num_returns": "streaming", "_generator_backpressure_num_objects": 1}
+        self._task = ray.remote(**request.options, max_retries=0, **told_one_by_one)(_tell_and_run)
         self._function = function
         self._arguments = arguments
         self._retries = retries
