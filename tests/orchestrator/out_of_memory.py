@@ -1,10 +1,13 @@
 """Control groups of memory, in which the kernel ends what takes too much."""
 
 import contextlib
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+_LEAVING_S = 30.0  # that a process which the kernel ends takes at most to give its memory back
 
 
 @contextlib.contextmanager
@@ -22,5 +25,13 @@ def cgroup(name: str) -> Iterator[Path]:
             yield limit
             return
         finally:
-            (root / name).rmdir()
+            _remove(root / name)
     pytest.skip("no control group can be made here")
+
+
+def _remove(group: Path) -> None:
+    """Once it is empty. A process is told dead before the kernel has taken it out of its group."""
+    until = time.monotonic() + _LEAVING_S
+    while (group / "cgroup.procs").read_text() and time.monotonic() < until:
+        time.sleep(0.05)
+    group.rmdir()
