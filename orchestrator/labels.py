@@ -61,7 +61,7 @@ def names(specs: Mapping[str, TrialSpec | ProbeSpec]) -> dict[str, str]:
         flat = {key: parameters(specs[key]) for key in keys}
         differing = [n for n in flat[keys[0]] if len({own.get(n) for own in flat.values()}) > 1]
         for key in keys:
-            told = [f"{n.rpartition('.')[2]}={flat[key][n]}" for n in _telling(differing) if n in flat[key]]
+            told = [f"{_short(n)}={flat[key][n]}" for n in _telling(differing) if n in flat[key]]
             found[key] = " ".join([title, *told])
     return found
 
@@ -70,6 +70,12 @@ def _telling(differing: Iterable[str]) -> list[str]:
     """The first few parameters that differ, without hashes and paths, which a reader cannot read."""
     readable = [name for name in differing if not name.endswith(("_hash", ".source", "num_pairs"))]
     return readable[:_MAX_DIFFERENCES]
+
+
+def _short(parameter: str) -> str:
+    """'training.learning_rate' as 'learning_rate', and whose name 'training_data.name' is, 'training_data'."""
+    owner, _, last = parameter.rpartition(".")
+    return owner.rpartition(".")[2] if owner and last == "name" else last
 
 
 def parameters(spec: TrialSpec | ProbeSpec) -> dict[str, str]:

@@ -68,10 +68,11 @@ class Mirror:
 
     @cached_property
     def _names(self) -> Mapping[str, str]:
-        """A name for each trial and probe whose spec is there; those of one title are told apart."""
-        times = Counter(planned.title for planned in (*self._record.trials, *self._record.probes))
-        twice = [p.trial_id for p in (*self._record.trials, *self._record.probes) if times[p.title] > 1]
-        return names({key: spec for key in twice if (spec := self._spec(key)) is not None})
+        """What the record calls each trial and probe; trials of searches, which it does not tell apart, are told apart."""
+        titles = {planned.trial_id: planned.title for planned in (*self._record.trials, *self._record.probes)}
+        times = Counter(titles.values())
+        twice = [key for key, title in titles.items() if times[title] > 1]
+        return titles | names({key: spec for key in twice if (spec := self._spec(key)) is not None})
 
     @cached_property
     def _planned(self) -> Sequence[Mapping[str, Any]]:

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, TypeVar
 
+from orchestrator.labels import names
 from orchestrator.missing_inputs import MissingInputs
 from orchestrator.only import Only, needed_by
 from orchestrator.pool_notes import pool_notes
@@ -169,6 +171,11 @@ class Plan:
         studies = (*(study for study in self.studies if study.found is None), *nameless)
         return tuple(study for study in studies if self.only.takes_study(study.cell))
 
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """What people call each trial and probe: its title, and what tells it apart from others of that title."""
+        return names({t.trial_id: t.spec for t in self.trials} | {p.probe_id: p.spec for p in self.probes})
+
     @property
     def is_finished(self) -> bool:
         """Whether there is nothing left to run of the part that was asked for."""
@@ -230,8 +237,8 @@ def sweep_record(plan: Plan) -> SweepRecord:
     """The record that `status` and `tables` read instead of the sweep file."""
     return SweepRecord(
         name=plan.sweep.name,
-        trials=tuple(PlannedTrial(trial_id=t.trial_id, title=t.spec.title) for t in plan.trials),
-        probes=tuple(PlannedTrial(trial_id=p.probe_id, title=p.spec.title) for p in plan.probes),
+        trials=tuple(PlannedTrial(trial_id=t.trial_id, title=plan.names[t.trial_id]) for t in plan.trials),
+        probes=tuple(PlannedTrial(trial_id=p.probe_id, title=plan.names[p.probe_id]) for p in plan.probes),
         evaluations=tuple(_planned_evaluation(e) for e in plan.evaluations),
         left_out=(*plan.left_out, *_not_here(plan)),
         primary_groups=plan.primary_groups,

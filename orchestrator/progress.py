@@ -79,9 +79,9 @@ def progress_of(plan: Plan, console: Console) -> Progress:
         lines[pool.pool_id] = _Line(title=pool.title, steps=0, global_batch=0, state=state)
     for probe in filter(lambda p: plan.only.takes(p.spec), plan.probes):
         state = "finished" if probe.finished else "waiting"
-        lines[probe.probe_id] = _Line(title=probe.spec.title, steps=0, global_batch=0, state=state)
+        lines[probe.probe_id] = _Line(title=plan.names[probe.probe_id], steps=0, global_batch=0, state=state)
     for trial in filter(lambda t: plan.only.takes(t.spec), plan.trials):
-        lines[trial.trial_id] = _line_of(trial.spec, trial.spec.title)
+        lines[trial.trial_id] = _line_of(trial.spec, plan.names[trial.trial_id])
         lines[trial.trial_id].state = "finished" if trial.state == "finished" else "waiting"
     return Progress(lines=lines, console=console, plain=not console.is_terminal)
 

@@ -31,7 +31,7 @@ def plan_as_json(plan: Plan, costs: Costs, uri: str) -> dict[str, Any]:
         "left": num_left,
         "to_take_over": _num_taken(plan),
         "trials": [
-            {"trial_id": key, "title": spec.title, "state": state, "take_over_from": _source(plan, key)}
+            {"trial_id": key, "title": _name(plan, key, spec), "state": state, "take_over_from": _source(plan, key)}
             for key, spec, state in _trials(plan)
         ],
         "probes": [
@@ -93,10 +93,15 @@ def _trials(plan: Plan) -> Iterator[tuple[str | None, TrialSpec, str]]:
     yield from ((None, spec, "left") for spec in plan.unidentified.trials if plan.only.takes(spec))
 
 
+def _name(plan: Plan, key: str | None, spec: TrialSpec) -> str:
+    """What is not here yet has no identity, and is told apart by its title alone."""
+    return spec.title if key is None else plan.names[key]
+
+
 def _probes(plan: Plan) -> Iterator[tuple[str | None, str, str]]:
     for probe in plan.probes:
         if plan.only.takes(probe.spec):
-            yield probe.probe_id, probe.spec.title, "finished" if probe.finished else "left"
+            yield probe.probe_id, plan.names[probe.probe_id], "finished" if probe.finished else "left"
     yield from ((None, spec.title, "left") for spec in plan.unidentified.probes if plan.only.takes(spec))
 
 
@@ -149,7 +154,7 @@ def _work(plan: Plan) -> Table:
     for study in _studies(plan):
         add(study.study_id, f"search {study.cell.title}", _search_state(study))
     for key, spec, state in _trials(plan):
-        add(key, spec.title, state)
+        add(key, _name(plan, key, spec), state)
     return grid
 
 

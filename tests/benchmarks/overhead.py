@@ -40,7 +40,9 @@ class Overhead:
 
     Attributes:
         per_trial_s: from one trial's end to the next.
+        cpu_per_trial_s: what driver, Ray and workers used of CPUs from one trial's end to the next.
         flatness: seconds of a trial among the last hundred over those among the first hundred (of fewer: halves).
+        cpu_flatness: the same of CPU seconds, which other work on the machine changes little.
         first_end_s: until the first trial was over: imports, Ray, the first worker.
         after_last_s: from the last trial's end to that of the process: tables, MLflow.
         driver_cpu_s: of the driver's process, for each trial.
@@ -48,15 +50,17 @@ class Overhead:
 
     num_trials: int
     per_trial_s: float
+    cpu_per_trial_s: float
     flatness: float
+    cpu_flatness: float
     first_end_s: float
     after_last_s: float
     driver_cpu_s: float
 
     def __str__(self) -> str:
         return (
-            f"densesweep, {self.num_trials} trials: {self.per_trial_s:.2f} s a trial, last to first hundred "
-            f"{self.flatness:.2f}, driver {self.driver_cpu_s:.3f} CPU s a trial; "
+            f"densesweep, {self.num_trials} trials: {self.per_trial_s:.2f} s a trial, {self.cpu_per_trial_s:.2f} CPU s; "
+            f"last to first hundred {self.flatness:.2f}, CPU {self.cpu_flatness:.2f}; driver {self.driver_cpu_s:.3f} CPU s a trial; "
             f"{self.first_end_s:.0f} s until the first end, {self.after_last_s:.1f} s after the last"
         )
 
@@ -77,12 +81,14 @@ def _bare() -> Bare:
 def _ours(num_trials: int) -> Overhead:
     with tempfile.TemporaryDirectory(prefix="densesweep-overhead-") as home:
         run = timed_run(write_tiny_sweep(Path(home), num_seeds=num_trials))
-    ends = run.ends_s
+    ends, cpu = run.ends_s, run.cpu_at_ends_s
     part = min(100, len(ends) // 2)
     return Overhead(
         num_trials=len(ends),
         per_trial_s=_pace_s(ends),
+        cpu_per_trial_s=_pace_s(cpu),
         flatness=_pace_s(ends[-part:]) / _pace_s(ends[:part]),
+        cpu_flatness=_pace_s(cpu[-part:]) / _pace_s(cpu[:part]),
         first_end_s=ends[0],
         after_last_s=run.wall_s - ends[-1],
         driver_cpu_s=run.driver_cpu_s / len(ends),

@@ -15,12 +15,16 @@ _LINE = re.compile(r"^(?P<title>(probe )?\S+): (?P<what>started|training|evaluat
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """One trial or probe, in seconds since the run was started: given to a worker, at work, over."""
+    """One trial or probe, in seconds since the run was started: given to a worker, at work, over.
+
+    `cpu_s` is what the driver and all that it started had used of CPUs until its end.
+    """
 
     title: str
     started_s: float
     working_s: float
     ended_s: float
+    cpu_s: float
 
     @property
     def work_s(self) -> float:
@@ -39,7 +43,17 @@ class SweepRun:
     @property
     def ends_s(self) -> tuple[float, ...]:
         """When each trial was over, in that order."""
-        return tuple(sorted(span.ended_s for span in self.spans if not span.title.startswith("probe ")))
+        return tuple(span.ended_s for span in self._trials)
+
+    @property
+    def cpu_at_ends_s(self) -> tuple[float, ...]:
+        """What the run had used of CPUs at each of these times."""
+        return tuple(span.cpu_s for span in self._trials)
+
+    @property
+    def _trials(self) -> list[Span]:
+        trials = (span for span in self.spans if not span.title.startswith("probe "))
+        return sorted(trials, key=lambda span: span.ended_s)
 
 
 class FailedRunError(RuntimeError):
@@ -69,6 +83,8 @@ def timed_run(file: Path) -> SweepRun:
             if match := _LINE.match(line):
                 seen.setdefault(match["title"], {}).setdefault(match["what"], now)
                 cpu_s = _cpu_s(driver, cpu_s)
+                if match["what"] == "finished":
+                    seen[match["title"]].setdefault("cpu", cpu_s + sum(_cpu_s(p, 0) for p in _started_by(driver)))
     wall_s = time.monotonic() - begun
     if process.returncode or not seen or not all({"started", "finished"} <= set(times) for times in seen.values()):
         raise FailedRunError("".join(lines[-30:]))
@@ -78,12 +94,25 @@ def timed_run(file: Path) -> SweepRun:
 
 def _span(title: str, times: dict[str, float]) -> Span:
     working = times.get("training", times.get("evaluating", times["started"]))
-    return Span(title=title, started_s=times["started"], working_s=working, ended_s=times["finished"])
+    return Span(
+        title=title,
+        started_s=times["started"],
+        working_s=working,
+        ended_s=times["finished"],
+        cpu_s=times["cpu"],
+    )
+
+
+def _started_by(driver: psutil.Process) -> list[psutil.Process]:
+    try:
+        return driver.children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
 
 
 def _cpu_s(process: psutil.Process, before: float) -> float:
     try:
         used = process.cpu_times()
-    except psutil.NoSuchProcess:
+    except psutil.Error:  # it has ended, or is ending
         return before
     return used.user + used.system

@@ -25,7 +25,7 @@ def test_a_title_that_several_have_says_what_tells_them_apart():
         "a": f"{COSINE.title} learning_rate=0.0002 steps=12",
         "b": f"{COSINE.title} learning_rate=0.001 steps=24",
     }
-    assert names({"a": COSINE, "b": other_data})["b"] == f"{COSINE.title} name=pydoc"
+    assert names({"a": COSINE, "b": other_data})["b"] == f"{COSINE.title} training_data=pydoc"
 
 
 def test_a_run_says_its_groups_and_a_probe_has_none():
