@@ -68,7 +68,7 @@ class Mirror:
 
     @cached_property
     def _names(self) -> Mapping[str, str]:
-        """What the record calls each trial and probe; trials of searches, which it does not tell apart, are told apart."""
+        """What the record calls each trial and probe; those of searches may share a title there, and are told apart."""
         titles = {planned.trial_id: planned.title for planned in (*self._record.trials, *self._record.probes)}
         times = Counter(titles.values())
         twice = [key for key, title in titles.items() if times[title] > 1]

@@ -59,8 +59,9 @@ class Overhead:
 
     def __str__(self) -> str:
         return (
-            f"densesweep, {self.num_trials} trials: {self.per_trial_s:.2f} s a trial, {self.cpu_per_trial_s:.2f} CPU s; "
-            f"last to first hundred {self.flatness:.2f}, CPU {self.cpu_flatness:.2f}; driver {self.driver_cpu_s:.3f} CPU s a trial; "
+            f"densesweep, {self.num_trials} trials: {self.per_trial_s:.2f} s a trial, {self.cpu_per_trial_s:.2f} CPU s "
+            f"({self.driver_cpu_s:.3f} of the driver); last to first hundred {self.flatness:.2f}, CPU "
+            f"{self.cpu_flatness:.2f}; "
             f"{self.first_end_s:.0f} s until the first end, {self.after_last_s:.1f} s after the last"
         )
 
