@@ -78,7 +78,7 @@ class HeadBlock(Block):
 
     cpus: int = Field(default=2, gt=0)
     memory: Bytes = parse_size("8GiB")
-    node_selector: dict[str, str] = {}
+    node_selector: dict[str, str] = Field(default={})
     tolerations: tuple[TolerationBlock, ...] = ()
     disruption_budget: bool = False
 
@@ -98,7 +98,7 @@ class WorkerGroupBlock(Block):
     max: int = Field(default=1, gt=0)
     spot: Literal["aks", "eks", "gke", "karpenter"] | None = None
     disk: Bytes | None = None
-    node_selector: dict[str, str] = {}
+    node_selector: dict[str, str] = Field(default={})
     tolerations: tuple[TolerationBlock, ...] = ()
 
 
@@ -131,6 +131,7 @@ class ClusterBlock(Block):
     """A Ray cluster that KubeRay makes for one sweep and takes away after it."""
 
     namespace: Label = "densesweep"
+    kuberay: Version | None = None
     image: str | None = None
     image_pull_policy: Literal["IfNotPresent", "Always", "Never"] = "IfNotPresent"
     image_pull_secrets: Names = ()
@@ -140,12 +141,12 @@ class ClusterBlock(Block):
     auth: Literal["token", "disabled"] = "token"
     auth_secret: Subdomain | None = None
     secrets: Names = ()
-    secret_files: dict[Subdomain, Folder] = {}
-    env: Variables = {}
+    secret_files: dict[Subdomain, Folder] = Field(default={})
+    env: Variables = Field(default={})
     storage: StorageBlock = StorageBlock()
     mlflow: str | None = None
     head: HeadBlock = HeadBlock()
-    workers: dict[Label, WorkerGroupBlock] = {}
+    workers: dict[Label, WorkerGroupBlock] = Field(default={})
     autoscaling: AutoscalingBlock | None = None
     queue: Subdomain | None = None
     queue_priority: Subdomain | None = None
@@ -153,7 +154,7 @@ class ClusterBlock(Block):
     submission: Literal["K8sJobMode", "HTTPMode", "SidecarMode"] = "K8sJobMode"
     ttl_s: Annotated[int, Field(ge=0, lt=2**31)] | None = None
     deletion: tuple[DeletionBlock, ...] = ()
-    deadline_s: Seconds | None = None
+    deadline_s: Seconds | None = 7 * 24 * 3600
     start_deadline_s: Seconds | None = None
     placement_timeout_s: Seconds = 1800
     backoff_limit: int = Field(default=3, ge=1, lt=2**31)

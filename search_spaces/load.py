@@ -212,7 +212,7 @@ def _message(detail: ErrorDetails, model: type[BaseModel], what: str) -> str:
 
 
 def _keys_at(model: type[BaseModel], parents: list[str]) -> list[str]:
-    """The keys allowed below a path of the file, read from the schema; a mapping has free names, and its values keys."""
+    """The keys allowed below a path of the file, read from the schema; names of a mapping are free."""
     schema = model.model_json_schema()
     node: dict[str, Any] = schema
     for parent in parents:

@@ -13,6 +13,7 @@ from search_spaces.cluster_block import WorkerGroupBlock
 from search_spaces.problems import Problem
 from search_spaces.sizes import size_text
 
+LEAST_KUBERAY = "1.4"
 _SERVERS = ("http", "https", "postgresql", "mysql", "mssql")
 
 
@@ -29,6 +30,7 @@ def problems(settings: Settings) -> Iterator[Problem]:
     for name, group in cluster.workers.items():
         yield from _group_problems(settings, name, group)
     yield from _version_problems(settings)
+    yield from _operator_problems(settings)
     yield from _storage_problems(settings)
     yield from _source_problems(settings)
     yield from _tracking_problems(settings)
@@ -72,6 +74,30 @@ def _version_problems(settings: Settings) -> Iterator[Problem]:
     if image.python.split(".")[:2] != client.python.split(".")[:2]:
         message = f"the image has Python {image.python}, and this client {client.python}: they have to be equal"
         yield _problem(settings, "cluster.python_version", message)
+
+
+def _operator_problems(settings: Settings) -> Iterator[Problem]:
+    """Keys that the operator, where its version is said, does not know yet: it refuses or ignores their fields."""
+    cluster = settings.cluster
+    if cluster.kuberay is None:
+        return
+    asked = {
+        "auth": ("1.5.1", cluster.auth == "token", "write `auth: disabled`"),
+        "deletion": ("1.5", bool(cluster.deletion), "write `ttl_s`"),
+        "submission": ("1.5", cluster.submission == "SidecarMode", "write K8sJobMode or HTTPMode"),
+        "start_deadline_s": ("1.6", cluster.start_deadline_s is not None, "leave it away"),
+    }
+    for key, (since, is_asked, instead) in asked.items():
+        if is_asked and _parts(cluster.kuberay) < _parts(since):
+            message = f"needs KubeRay {since} or newer, and `kuberay` says {cluster.kuberay} ({instead})"
+            yield _problem(settings, f"cluster.{key}", message)
+    if _parts(cluster.kuberay) < _parts(LEAST_KUBERAY):
+        message = f"{cluster.kuberay}, and RayJobs of densesweep need {LEAST_KUBERAY} or newer"
+        yield _problem(settings, "cluster.kuberay", message)
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in [*version.split("."), "0"][:3])
 
 
 def _storage_problems(settings: Settings) -> Iterator[Problem]:
@@ -148,7 +174,7 @@ def _time_problems(settings: Settings) -> Iterator[Problem]:
     deadline_s, wall_hours = settings.cluster.deadline_s, settings.sweep.budget.wall_hours
     if deadline_s is not None and wall_hours is not None and deadline_s <= wall_hours * 3600:
         message = (
-            f"{deadline_s} s, and the budget lasts {wall_hours:g} h: the sweep would be killed before it can end by itself "
+            f"{deadline_s} s, and the budget lasts {wall_hours:g} h: the sweep would be killed before it ends by itself "
             "(a longer deadline, or a smaller budget.wall_hours)"
         )
         yield _problem(settings, "cluster.deadline_s", message)

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import yaml
@@ -112,7 +113,7 @@ def _rule_faults(rules: list[Mapping[str, Any]], *, is_autoscaled: bool, is_sele
         times[state][policy] = condition.get("ttlSeconds", 0)
     for state, found in times.items():
         after = [(found[policy], policy) for policy in _ORDER if policy in found]
-        for (earlier, first), (later, then) in zip(after, after[1:], strict=False):
+        for (earlier, first), (later, then) in pairwise(after):
             if earlier > later:
                 message = f"{then} after {later} s for {state} would come before {first} after {earlier} s"
                 yield Fault(field="spec.deletionStrategy.deletionRules", message=message)
@@ -125,7 +126,7 @@ def _kept_faults(spec: Mapping[str, Any], rules: list[Mapping[str, Any]]) -> Ite
     ended = {rule["condition"].get("jobStatus") for rule in rules if rule["policy"] in ("DeleteCluster", "DeleteSelf")}
     if left := [state for state in ("SUCCEEDED", "FAILED") if state not in ended]:
         message = (
-            f"nothing deletes the cluster of a RayJob that has {' or '.join(left)}, which would hold its nodes for good "
+            f"nothing deletes the cluster of a RayJob that has {' or '.join(left)}, which would hold its nodes "
             "(set shutdownAfterJobFinishes, or a rule that deletes cluster or self)"
         )
         yield Fault(field="spec.shutdownAfterJobFinishes", message=message)

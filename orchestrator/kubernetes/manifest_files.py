@@ -1,4 +1,4 @@
-"""Manifests as YAML, for `kubectl apply` and for people: fields in the order in which they are made, texts as blocks."""
+"""Manifests as YAML, for `kubectl apply` and for people: fields in the order they are made in, texts as blocks."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 from orchestrator.kubernetes.job_rules import Fault
@@ -128,7 +129,7 @@ def _storage_of(entry_point: str) -> str | None:
         arguments = shlex.split(entry_point)
     except ValueError:
         return None
-    given = [value for option, value in zip(arguments, arguments[1:], strict=False) if option == "--storage"]
+    given = [value for option, value in pairwise(arguments) if option == "--storage"]
     return given[-1] if given else None
 
 

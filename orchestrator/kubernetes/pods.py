@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from orchestrator.kubernetes.quantities import bytes_quantity
-from orchestrator.kubernetes.resource_names import SWEEP_FILE_FOLDER, config_map_name, labels
+from orchestrator.kubernetes.resource_names import SWEEP_FILE_FOLDER, config_map_name, pod_labels
 from orchestrator.kubernetes.settings import Settings
 from orchestrator.kubernetes.spot_nodes import SPOT_NODES
 from search_spaces.cluster_block import TolerationBlock, WorkerGroupBlock
@@ -121,7 +121,7 @@ def _pod(
         spec["nodeSelector"] = dict(sorted(node_selector.items()))
     if tolerations:
         spec["tolerations"] = list(tolerations)
-    return {"metadata": {"labels": labels(settings.name, settings.sweep.name)}, "spec": spec}
+    return {"metadata": {"labels": pod_labels(settings.name, settings.sweep.name)}, "spec": spec}
 
 
 def _preflight(settings: Settings) -> Manifest:

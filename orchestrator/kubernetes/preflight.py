@@ -1,4 +1,4 @@
-"""What is looked at in every pod before Ray starts there: the versions that it holds, and the storage that it reaches."""
+"""What is looked at in every pod before Ray starts there: the versions it holds, and the storage it reaches."""
 
 import socket
 import uuid
@@ -49,7 +49,7 @@ def _reach(storage: str, host: str) -> None:
         store.delete(key)
     except InputError as error:
         raise InputError([Problem(where=f"pod {host}", key="", message=str(error))]) from error
-    except Exception as error:  # noqa: BLE001 -- whatever a store's library raises is told in one line, and ends the pod
+    except Exception as error:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         message = f"the sweep folder {storage} cannot be written to and read from here ({reason})"
         raise InputError([Problem(where=f"pod {host}", key="", message=message)]) from error

@@ -38,10 +38,14 @@ def name_fault(name: str, longest: int) -> str | None:
 
 
 def labels(name: str, sweep_name: str) -> dict[str, str]:
-    """What every object and pod of one sweep is found by."""
+    """What every object of one sweep is found by."""
+    return {**pod_labels(name, sweep_name), "app.kubernetes.io/name": "densesweep"}
+
+
+def pod_labels(name: str, sweep_name: str) -> dict[str, str]:
+    """What every pod of one sweep is found by. `app.kubernetes.io/name` is KubeRay's, whose service selects by it."""
     return {
         "app.kubernetes.io/instance": name,
         "app.kubernetes.io/managed-by": "densesweep",
-        "app.kubernetes.io/name": "densesweep",
         SWEEP_LABEL: sweep_name,
     }
