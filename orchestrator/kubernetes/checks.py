@@ -174,7 +174,7 @@ def _time_problems(settings: Settings) -> Iterator[Problem]:
     deadline_s, wall_hours = settings.cluster.deadline_s, settings.sweep.budget.wall_hours
     if deadline_s is not None and wall_hours is not None and deadline_s <= wall_hours * 3600:
         message = (
-            f"{deadline_s} s, and the budget lasts {wall_hours:g} h: the sweep would be killed before it ends by itself "
+            f"{deadline_s} s, and the budget lasts {wall_hours:g} h: it would be killed before it ends by itself "
             "(a longer deadline, or a smaller budget.wall_hours)"
         )
         yield _problem(settings, "cluster.deadline_s", message)

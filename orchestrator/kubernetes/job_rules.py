@@ -10,8 +10,10 @@ import yaml
 
 from orchestrator.kubernetes.ray_job import PLAIN
 from orchestrator.kubernetes.resource_names import MAX_RAY_JOB_NAME, QUEUE_LABEL, name_fault
+from search_spaces.problems import unknown_name
 
 MAX_QUEUED_GROUPS = 7  # Kueue admits eight sets of pods, and the head is one
+_MODES = ("K8sJobMode", "HTTPMode", "SidecarMode", "InteractiveMode")
 _SELECTOR_KEY = "ray.io/cluster"
 _ORDER = ("DeleteWorkers", "DeleteCluster", "DeleteSelf")  # what is deleted later takes the former with it
 
@@ -58,6 +60,8 @@ def _cluster_choice_faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
 
 def _mode_faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
     mode = spec.get("submissionMode", "K8sJobMode")
+    if mode not in _MODES:
+        yield Fault(field="spec.submissionMode", message=unknown_name("mode", mode, _MODES))
     if mode == "InteractiveMode" and spec.get("backoffLimit", 0) > 0:
         message = f"InteractiveMode takes no backoffLimit, which is {spec['backoffLimit']}"
         yield Fault(field="spec.submissionMode", message=message)
