@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, Field
 
 from search_spaces.blocks import Block, Bytes, different
-from search_spaces.sizes import parse_size
 
 Blocks = TypeVar("Blocks", bound=Block)
 
@@ -77,7 +76,7 @@ class HeadBlock(Block):
     """The pod of the head, where the driver runs and no trial does."""
 
     cpus: int = Field(default=2, gt=0)
-    memory: Bytes = parse_size("8GiB")
+    memory: Bytes = Field(default=8 << 30, json_schema_extra={"default": "8GiB"})
     node_selector: dict[str, str] = Field(default={})
     tolerations: tuple[TolerationBlock, ...] = ()
     disruption_budget: bool = False

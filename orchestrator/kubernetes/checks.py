@@ -184,10 +184,11 @@ def _fit_problems(settings: Settings, groups: dict[str, WorkerGroupBlock]) -> It
     """Trials and probes that no group has room for, even when each is as large as it gets."""
     sweep = settings.sweep
     nodes = [worker_node(group) for group in groups.values() for _ in range(group.max)]
-    trial = lacking(nodes, request_of(sweep.resources), num_processes=sweep.resources.devices)
+    of_trial, of_probe = request_of(sweep.resources), request_of_probe(sweep.probe.resources, sweep.resources)
+    trial = lacking(nodes, of_trial, num_processes=sweep.resources.devices)
     if trial:
         yield _problem(settings, "resources", f"{trial} (groups at their maximum, less what Ray itself takes)")
-    probe = lacking(nodes, request_of_probe(sweep.probe.resources, sweep.resources))
-    if probe and not (trial and sweep.resources.devices == 1):
+    probe = lacking(nodes, of_probe)
+    if probe and not (trial and of_probe == of_trial):
         message = probe.replace("a trial needs", "a probe needs", 1)
         yield _problem(settings, "probe.resources", f"{message} (groups at their maximum, less what Ray itself takes)")

@@ -25,9 +25,6 @@ class Fault:
     field: str
     message: str
 
-    def __str__(self) -> str:
-        return f"{self.field}: {self.message}"
-
 
 def job_faults(job: Mapping[str, Any]) -> Iterator[Fault]:
     """What is wrong with a RayJob, but for its cluster and pods."""

@@ -4,7 +4,7 @@ KubeRay's controller checks some of it once the object is there (facts of its ve
 nobody the rest.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from orchestrator.kubernetes.cluster_rules import cluster_faults
 from orchestrator.kubernetes.config_map import MAX_BYTES
@@ -15,7 +15,17 @@ from orchestrator.kubernetes.pods import Manifest
 
 def violations(manifests: Sequence[Manifest]) -> list[str]:
     """What is wrong with the manifests of a sweep, one line each: object, field, what came, what to do."""
-    return [f"{_title(manifest)}: {fault}" for manifest in manifests for fault in _faults(manifest, manifests)]
+    return [f"{_title(manifest)}: {line}" for manifest in manifests for line in _lines(_faults(manifest, manifests))]
+
+
+def _lines(faults: Iterable[Fault]) -> Iterator[str]:
+    """What is wrong in the same way in several places is one line: most of it comes from one key of the file."""
+    places: dict[str, list[str]] = {}
+    for fault in faults:
+        places.setdefault(fault.message, []).append(fault.field)
+    for message, fields in places.items():
+        others = f" (and {len(fields) - 1} more)" if len(fields) > 1 else ""
+        yield f"{fields[0]}{others}: {message}"
 
 
 def _faults(manifest: Manifest, manifests: Sequence[Manifest]) -> Iterator[Fault]:
