@@ -205,9 +205,12 @@ def _with_budget(sweep: SweepFile, memory_budget: str | None) -> SweepFile:
 
 
 def _tracked_at(sweep: SweepFile, uri: str | None) -> SweepFile:
-    return (
-        sweep if uri is None else sweep.model_copy(update={"tracking": sweep.tracking.model_copy(update={"uri": uri})})
-    )
+    """Raises InputError where it is no tracking server or database."""
+    if uri is None:
+        return sweep
+    if found := tracking_problems(uri, "--tracking", key=""):
+        raise InputError(found)
+    return sweep.model_copy(update={"tracking": sweep.tracking.model_copy(update={"uri": uri})})
 
 
 def _num_scored(training: Iterable[DataSpec], data: Mapping[DataSpec, DataSpec]) -> dict[DataSpec, int]:
