@@ -56,6 +56,7 @@ def is_secret(variable: str) -> bool:
 
 Label = Annotated[str, AfterValidator(_label)]
 Subdomain = Annotated[str, AfterValidator(_subdomain)]
+LabelText = Annotated[str, AfterValidator(_subdomain), Field(max_length=63)]  # a name that stands in a label
 Folder = Annotated[str, AfterValidator(_folder)]
 Variables = Annotated[dict[str, str], AfterValidator(_variables)]
 Version = Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+(\.[0-9]+)?$")]
@@ -147,8 +148,8 @@ class ClusterBlock(Block):
     head: HeadBlock = HeadBlock()
     workers: dict[Label, WorkerGroupBlock] = Field(default={})
     autoscaling: AutoscalingBlock | None = None
-    queue: Subdomain | None = None
-    queue_priority: Subdomain | None = None
+    queue: LabelText | None = None
+    queue_priority: LabelText | None = None
     priority_class: Subdomain | None = None
     submission: Literal["K8sJobMode", "HTTPMode", "SidecarMode"] = "K8sJobMode"
     ttl_s: Annotated[int, Field(ge=0, lt=2**31)] | None = None

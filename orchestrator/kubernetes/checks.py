@@ -31,6 +31,7 @@ def problems(settings: Settings) -> Iterator[Problem]:
         yield from _group_problems(settings, name, group)
     yield from _version_problems(settings)
     yield from _operator_problems(settings)
+    yield from _unread_problems(settings)
     yield from _storage_problems(settings)
     yield from _source_problems(settings)
     yield from _tracking_problems(settings)
@@ -94,6 +95,16 @@ def _operator_problems(settings: Settings) -> Iterator[Problem]:
     if _parts(cluster.kuberay) < _parts(LEAST_KUBERAY):
         message = f"{cluster.kuberay}, and RayJobs of densesweep need {LEAST_KUBERAY} or newer"
         yield _problem(settings, "cluster.kuberay", message)
+
+
+def _unread_problems(settings: Settings) -> Iterator[Problem]:
+    """Keys that mean nothing without another."""
+    cluster = settings.cluster
+    if cluster.queue_priority and not cluster.queue:
+        message = f"'{cluster.queue_priority}', but there is no `queue` that it could be a priority in"
+        yield _problem(settings, "cluster.queue_priority", message)
+    if cluster.auth_secret and cluster.auth == "disabled":
+        yield _problem(settings, "cluster.auth_secret", f"'{cluster.auth_secret}', but `auth` is disabled")
 
 
 def _parts(version: str) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """Rules of the pods of a RayJob: images, memory, secrets, and the storage that every one of them has to see."""
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
@@ -75,6 +76,11 @@ def _container_faults(field: str, container: Mapping[str, Any]) -> Iterator[Faul
             f"{limits.get(GPU)} GPUs: a pod has whole ones, as many requested as limited (trials share one by 1/k)"
         )
         yield Fault(field=f"{field}.resources", message=message)
+    mounted = Counter(mount["mountPath"] for mount in container.get("volumeMounts", []))
+    for folder, number in mounted.items():
+        if number > 1:
+            message = f"{number} volumes are mounted at {folder} (`storage.mount` and `secret_files` need their own)"
+            yield Fault(field=f"{field}.volumeMounts", message=message)
     for variable in container.get("env", []):
         if "value" in variable and is_secret(variable["name"]):
             message = f"{variable['name']} holds a secret in the open (name a Secret of the cluster in `secrets`)"

@@ -7,7 +7,7 @@ MAX_RAY_JOB_NAME = MAX_RAY_CLUSTER_NAME - 6  # KubeRay appends '-' and five char
 MAX_LABEL = 63
 RESERVED_GROUPS = ("head", "head-group", "headgroup")  # the head's own, for Kueue and for Ray's autoscaler
 
-SWEEP_LABEL = "densesweep/sweep"  # the sweep's name, as its file has it
+SWEEP_LABEL = "densesweep/sweep"  # the sweep's name
 STORAGE_ANNOTATION = "densesweep/storage"  # the sweep folder
 VERSIONS_ANNOTATION = "densesweep/versions"  # what the image has to hold
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -47,5 +47,5 @@ def pod_labels(name: str, sweep_name: str) -> dict[str, str]:
     return {
         "app.kubernetes.io/instance": name,
         "app.kubernetes.io/managed-by": "densesweep",
-        SWEEP_LABEL: sweep_name,
+        SWEEP_LABEL: sweep_name[:MAX_LABEL].rstrip("-_"),  # as a label can have it
     }

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from crds import schema_faults
 from sweeps_on_clusters import CLUSTER, SWEEP, write
 
 from orchestrator.kubernetes.render import rendered
@@ -182,6 +183,18 @@ ONE_LINE = {
         with_keys('kuberay: "1.3"', "auth: disabled"),
         "cluster.kuberay: 1.3, and RayJobs of densesweep need 1.4 or newer",
     ),
+    "priority in no queue": (
+        with_keys("queue_priority: high"),
+        "cluster.queue_priority: 'high', but there is no `queue` that it could be a priority in",
+    ),
+    "token of nobody": (
+        with_keys("auth: disabled", "auth_secret: ray-token"),
+        "cluster.auth_secret: 'ray-token', but `auth` is disabled",
+    ),
+    "volumes at one folder": (
+        with_keys("secret_files: {keys: /scratch}"),
+        "2 volumes are mounted at /scratch (`storage.mount` and `secret_files` need their own)",
+    ),
     "unknown key": (
         with_keys("namspace: x"),
         "cluster.namspace: 'namspace' is not a key of the sweep file (did you mean 'namespace'?)",
@@ -246,6 +259,7 @@ def test_the_name_of_a_sweep_is_the_rayjobs(tmp_path):
 @pytest.mark.parametrize(
     ("name", "line"),
     [
+        ("b" * 100, "has 100 characters, and KubeRay takes 47"),
         ("a" * 48, "has 48 characters, and KubeRay takes 47; name the RayJob by --name"),
         ("2026-sweep", "'2026-sweep' is not a name (lower-case letters, digits and '-', a letter first"),
         ("ends-", "'ends-' is not a name"),
@@ -255,7 +269,9 @@ def test_a_name_that_no_rayjob_can_have_is_refused(tmp_path, name, line):
     by_file = write(tmp_path, sweep=SWEEP.replace("name: small", f"name: {name}"))
     assert line in refused(by_file)[0]
     assert line in refused(write(tmp_path), name=name)[0]
-    assert rendered(by_file, name="good")
+    named = rendered(by_file, name="good")[-1]
+    assert named["metadata"]["name"] == "good"
+    assert schema_faults(named) == []  # its labels too
 
 
 def test_a_file_that_no_config_map_holds_is_refused(tmp_path):
