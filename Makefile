@@ -10,7 +10,7 @@ INSTALL := $(PIP) install --constraint constraints.txt
 CURVLINOPS := curvlinops-for-pytorch backpack-for-pytorch einconv einops jaxtyping linear_operator opt_einsum unfoldNd wadler_lindig
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-heavy check bench format clean
+.PHONY: help demo test test-heavy check bench samples format clean
 
 help: ## Show what there is to make
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,6 +36,9 @@ check: .venv/test-installed ## Format, lint, types, layers, fast tests
 
 bench: .venv/test-installed ## Measure speed and memory against peers (BENCH=training, BENCH_ARGS='--data attack')
 	@$(BIN)/python -m tests.benchmarks $(BENCH) $(BENCH_ARGS)
+
+samples: .venv/test-installed ## Render the samples of k8s/samples anew
+	$(BIN)/python tests/kubernetes/samples.py
 
 format: .venv/test-installed ## Format the code and sort its imports
 	$(BIN)/ruff check --fix --select I .

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
+from orchestrator.kubernetes.command import k8s
 from search_spaces.problems import InputError, Problem, UnreadableError
 
 app = typer.Typer(
@@ -132,6 +133,9 @@ def run(
     storage: StorageOption = None,
     only: OnlyOption = None,
     memory_budget: BudgetOption = None,
+    tracking: Annotated[
+        str | None, typer.Option("--tracking", metavar="URI", help="The MLflow server, instead of the file's own.")
+    ] = None,
     address: AddressOption = None,
     placement_timeout: Annotated[
         float, typer.Option("--placement-timeout", min=0, help="On such a cluster: seconds to wait for fitting nodes.")
@@ -145,7 +149,13 @@ def run(
     joined = resolved_address(address)
     where = Where(address=joined, placement_timeout_s=placement_timeout if joined else 0.0)
     request = Request(
-        path=file, storage=storage, console=_console(), where=where, only=only, memory_budget=memory_budget
+        path=file,
+        storage=storage,
+        console=_console(),
+        where=where,
+        only=only,
+        memory_budget=memory_budget,
+        tracking=tracking,
     )
     raise typer.Exit(run_sweep(request))
 
@@ -350,6 +360,7 @@ DataArgument = Annotated[
 ]
 data = typer.Typer(no_args_is_help=True, help="What data sets there are, what of them is here, and if it is right.")
 app.add_typer(data, name="data")
+app.add_typer(k8s, name="k8s")
 
 
 @data.command("list")

@@ -59,7 +59,12 @@ class Resolved:
 
 
 def resolve(
-    path: Path, only: str | None = None, *, memory_budget: str | None = None, runs_here: bool = True
+    path: Path,
+    only: str | None = None,
+    *,
+    memory_budget: str | None = None,
+    tracking: str | None = None,
+    runs_here: bool = True,
 ) -> Resolved:
     """Load and expand a sweep file, and fill in the content hashes of all weights and data it names.
 
@@ -67,13 +72,14 @@ def resolve(
         path: the sweep file.
         only: a part of its cells (`orchestrator.only`): what the others alone read may be missing.
         memory_budget: taken instead of the file's own.
+        tracking: the URI that is taken instead of the file's own.
         runs_here: whether it is to run on this machine, and not on a cluster.
 
     Raises:
         InputError: with every problem of the file, its weights and its data sets, and with what this machine lacks
             where the sweep runs here.
     """
-    sweep, where = _with_budget(load_sweep(path), memory_budget), str(path)
+    sweep, where = _tracked_at(_with_budget(load_sweep(path), memory_budget), tracking), str(path)
     missing = _missing_elsewhere(sweep, where, only) if only else MissingInputs()
     lacking = list(machine_problems(sweep.resources, where, sweep.probe.resources)) if runs_here else []
     return _resolved(sweep, where, missing, lacking)
@@ -196,6 +202,15 @@ def _with_budget(sweep: SweepFile, memory_budget: str | None) -> SweepFile:
         raise InputError([Problem(where="--memory-budget", key="", message=str(error))]) from error
     evaluation = sweep.evaluation.model_copy(update={"memory_budget": num_bytes})
     return sweep.model_copy(update={"evaluation": evaluation})
+
+
+def _tracked_at(sweep: SweepFile, uri: str | None) -> SweepFile:
+    """Raises InputError where it is no tracking server or database."""
+    if uri is None:
+        return sweep
+    if found := tracking_problems(uri, "--tracking", key=""):
+        raise InputError(found)
+    return sweep.model_copy(update={"tracking": sweep.tracking.model_copy(update={"uri": uri})})
 
 
 def _num_scored(training: Iterable[DataSpec], data: Mapping[DataSpec, DataSpec]) -> dict[DataSpec, int]:

@@ -56,6 +56,7 @@ class Request:
     where: Where
     only: str | None = None
     memory_budget: str | None = None
+    tracking: str | None = None
 
     @property
     def again(self) -> str:
@@ -65,6 +66,7 @@ class Request:
             "--only": self.only,
             "--address": self.where.address,
             "--memory-budget": self.memory_budget,
+            "--tracking": self.tracking,
         }
         return command("run", str(self.path), *(part for item in options.items() if item[1] for part in item if part))
 
@@ -103,6 +105,7 @@ def _run_sweep(request: Request) -> int:
             request.path,
             request.only,
             memory_budget=request.memory_budget,
+            tracking=request.tracking,
             runs_here=request.where.address is None,
         )
     only = parse_only(request.only, resolved.expansion)

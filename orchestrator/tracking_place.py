@@ -78,14 +78,14 @@ def tracking_place(
     return TrackingPlace(uri=absolute_uri(configured_uri), artifacts=_artifacts(own))
 
 
-def tracking_problems(uri: str | None, where: str) -> list[Problem]:
-    """What is wrong with the `tracking.uri` of the sweep file `where`."""
+def tracking_problems(uri: str | None, where: str, *, key: str = "tracking.uri") -> list[Problem]:
+    """What is wrong with the `tracking.uri` of the sweep file `where`, or with what stands in its place."""
     scheme, separator, _ = (uri or "").partition("://")
     if uri is None or (separator and scheme.partition("+")[0] in (*_SERVER_SCHEMES, *_DATABASE_SCHEMES)):
         return []
     allowed = ", ".join(f"{name}:" for name in (*_SERVER_SCHEMES, *_DATABASE_SCHEMES))
     message = f"'{uri}' is not a tracking server or database (allowed: {allowed})"
-    return [Problem(where=where, key="tracking.uri", message=message)]
+    return [Problem(where=where, key=key, message=message)]
 
 
 def absolute_uri(uri: str) -> str:

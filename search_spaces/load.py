@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from search_spaces.catalogue.data_sets import DATA_SETS, PARTS
 from search_spaces.catalogue.families import FAMILIES
+from search_spaces.cluster_block import ClusterBlock
 from search_spaces.problems import InputError, Problem, unknown_name
 from search_spaces.schema import SweepFile
 
@@ -52,7 +53,7 @@ def load_sweep(path: Path) -> SweepFile:
     Raises:
         InputError: with every problem found in the file, each naming the file and the key.
     """
-    return parse_sweep(_read(path), where=str(path), folder=path.parent)
+    return parse_sweep(read_text(path), where=str(path), folder=path.parent)
 
 
 def parse_sweep(text: str, *, where: str, folder: Path) -> SweepFile:
@@ -70,7 +71,22 @@ def parse_sweep(text: str, *, where: str, folder: Path) -> SweepFile:
     return sweep
 
 
-def _read(path: Path) -> str:
+def load_profile(path: Path) -> ClusterBlock:
+    """Read and check a profile: the keys of a sweep file's block `cluster`, in a file of their own.
+
+    Raises:
+        InputError: with every problem found in the file.
+    """
+    raw = _parse_yaml(read_text(path), str(path), what="profile")
+    try:
+        return ClusterBlock.model_validate_json(json.dumps(raw, default=str), strict=True)
+    except ValidationError as error:
+        problems = [_as_problem(detail, str(path), ClusterBlock, "profile") for detail in error.errors()]
+        raise InputError(problems) from error
+
+
+def read_text(path: Path) -> str:
+    """The text of a file that a user named. Raises InputError."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -78,13 +94,13 @@ def _read(path: Path) -> str:
         raise InputError([Problem(where=str(path), key="", message=f"cannot be read ({reason})")]) from error
 
 
-def _parse_yaml(text: str, where: str) -> dict[str, Any]:
+def _parse_yaml(text: str, where: str, *, what: str = "sweep file") -> dict[str, Any]:
     try:
         raw = yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
         raise InputError([Problem(where=where, key="", message=f"not valid YAML: {error}")]) from error
     if not isinstance(raw, dict):
-        raise InputError([Problem(where=where, key="", message="not a sweep file: a mapping of keys is expected")])
+        raise InputError([Problem(where=where, key="", message=f"not a {what}: a mapping of keys is expected")])
     return raw
 
 
@@ -175,17 +191,19 @@ def _resolve_paths(raw: dict[str, Any], where: str, folder: Path) -> Iterator[Pr
             yield Problem(where=where, key=key, message=message + hint)
 
 
-def _as_problem(detail: ErrorDetails, where: str) -> Problem:
+def _as_problem(
+    detail: ErrorDetails, where: str, model: type[BaseModel] = SweepFile, what: str = "sweep file"
+) -> Problem:
     key = ""
     for part in detail["loc"]:
         key += f"[{part}]" if isinstance(part, int) else f".{part}" if key else str(part)
-    return Problem(where=where, key=key, message=_message(detail, key))
+    return Problem(where=where, key=key, message=_message(detail, model, what))
 
 
-def _message(detail: ErrorDetails, key: str) -> str:
+def _message(detail: ErrorDetails, model: type[BaseModel], what: str) -> str:
     if detail["type"] == "extra_forbidden":
         parents = [str(part) for part in detail["loc"][:-1] if not isinstance(part, int)]
-        return unknown_name("key of the sweep file", str(detail["loc"][-1]), _keys_at(parents))
+        return unknown_name(f"key of the {what}", str(detail["loc"][-1]), _keys_at(model, parents))
     if detail["type"] == "missing":
         return "is required, and has no default"
     if detail["type"] == "value_error":
@@ -193,12 +211,13 @@ def _message(detail: ErrorDetails, key: str) -> str:
     return f"{detail['input']!r}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
 
 
-def _keys_at(parents: list[str]) -> list[str]:
-    """The keys allowed below a path of the file, read from the schema."""
-    schema = SweepFile.model_json_schema()
+def _keys_at(model: type[BaseModel], parents: list[str]) -> list[str]:
+    """The keys allowed below a path of the file, read from the schema; names of a mapping are free."""
+    schema = model.model_json_schema()
     node: dict[str, Any] = schema
     for parent in parents:
-        node = _follow(schema, node.get("properties", {}).get(parent, {}))
+        free = node.get("additionalProperties") if "properties" not in node else None
+        node = _follow(schema, free if isinstance(free, dict) else node.get("properties", {}).get(parent, {}))
     return list(node.get("properties", {}))
 
 

@@ -10,6 +10,7 @@ from search_spaces.axes import Axes, ExcludeBlock, IncludeBlock, Zip
 from search_spaces.blocks import Block, Bytes, DataSetName, DataSetRef, GroupName, Or, axis, different
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.catalogue.families import Family, SourceText, WeightsSourceText, checked_pinned
+from search_spaces.cluster_block import ClusterBlock
 from search_spaces.groups import named_questions, written_out
 from search_spaces.hyperparameters import TrainingBlock
 from search_spaces.problems import unknown_name
@@ -300,6 +301,7 @@ class SweepFile(Block):
     budget: BudgetBlock = BudgetBlock()
     checkpoints: CheckpointsBlock = CheckpointsBlock()
     tracking: TrackingBlock = TrackingBlock()
+    cluster: ClusterBlock | None = None  # where `densesweep k8s` runs it
 
     @field_validator("data_sets")
     @classmethod

@@ -26,7 +26,7 @@ HOMES = {
         "trainers/evaluation/reader.py",
     },
     "torch": {"trainers"},
-    "typer": {"orchestrator/cli.py"},
+    "typer": {"orchestrator/cli.py", "orchestrator/kubernetes/command.py"},
 }
 
 

@@ -18,7 +18,7 @@ from search_spaces.scoring import score_similarities
 from search_spaces.specs import to_json
 
 PROJECT = Path(__file__).resolve().parent.parent
-HEAVY = ("torch", "ray", "mlflow", "transformers", "accelerate", "faiss")
+HEAVY = ("torch", "ray", "mlflow", "transformers", "accelerate", "faiss", "lightkube")
 SCRIPT = """
 import sys
 from orchestrator.cli import main
@@ -128,6 +128,13 @@ DATA = [["data", "list"], ["data", "describe", "light.yaml"], ["data", "check", 
 def test_before_a_run_no_framework_is_loaded(workplace, arguments):
     code, loaded, output = densesweep(workplace, *arguments)
     assert (code, loaded) == (0, ""), output
+
+
+def test_rendering_for_a_cluster_loads_none_either(workplace):
+    (workplace / "on_hub.yaml").write_text(SWEEP.replace('"path:tiny"', "hf:org/tiny@" + "0" * 40))
+    for arguments in (["k8s", "--help"], ["k8s", "render", "on_hub.yaml", "--profile", "cpu"]):
+        code, loaded, output = densesweep(workplace, *arguments)
+        assert (code, loaded) == (0, ""), output
 
 
 DRAWN = [

@@ -6,6 +6,8 @@ import socket
 import pytest
 import yaml
 
+from orchestrator.resolve import resolve
+
 
 def _refused(sweep, *arguments: str) -> list[str]:
     """Run, expect exit code 2, nothing on standard output and no sweep folder; give the lines of the message."""
@@ -208,6 +210,17 @@ def test_a_best_trial_that_nothing_but_the_benchmarks_could_choose(make_sweep):
     )
     assert "validation: {every_steps: N}" in line
     assert make_sweep("one_seed", tracking={"register": True}).command("validate", "sweep.yaml").returncode == 0
+
+
+def test_an_unusable_tracking_uri_in_place_of_the_files_own(make_sweep):
+    [line] = _refused(make_sweep(tracking={"uri": "http://127.0.0.1:9"}), "run", "sweep.yaml", "--tracking", "./mlruns")
+    assert line.startswith("error: --tracking: './mlruns' is not a tracking server or database (allowed: http:")
+
+
+def test_a_tracking_uri_goes_before_the_files_own(make_sweep):
+    file = make_sweep(tracking={"uri": "http://127.0.0.1:9"}).file
+    assert resolve(file).sweep.tracking.uri == "http://127.0.0.1:9"
+    assert resolve(file, tracking="http://127.0.0.1:10").sweep.tracking.uri == "http://127.0.0.1:10"
 
 
 def test_an_unusable_tracking_uri(make_sweep):

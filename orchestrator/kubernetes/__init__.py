@@ -1,0 +1,1 @@
+"""A sweep file as a RayJob of a Kubernetes cluster with KubeRay."""
