@@ -245,9 +245,9 @@ def test_the_budget_of_trials_counts_samples(make_sweep):
 @pytest.mark.skipif(available_cpus() < 2, reason="two processes need two CPUs")
 def test_samples_on_two_devices_are_drawn_and_pruned_as_the_rules_say(make_sweep):
     resources = {"devices": 2, "cpus": available_cpus() // 2, "threads": 1}  # a pruned sample must give all of it back
-    # The fourth sample gets a rate of 0.2, under which it scores 0.4 where the others score 1: it is pruned.
-    spaces = {**TUNE["spaces"], "learning_rate": {"loguniform": [1e-5, 1.0]}}
-    wide = (("learning_rate", FloatSpace(low=1e-5, high=1.0, log=True)), SPEC.spaces[1])
+    # The fourth sample gets a rate of 0.18, under which it scores 0.4 where the others score 1: it is pruned.
+    spaces = {**TUNE["spaces"], "learning_rate": {"loguniform": [1e-5, 0.9]}}
+    wide = (("learning_rate", FloatSpace(low=1e-5, high=0.9, log=True)), SPEC.spaces[1])
     sweep = _tuned(
         make_sweep, similarity=["cosine"], seed=(0,), spaces=spaces, num_samples=4, blocks={"resources": resources}
     )
