@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 
 from pydantic import TypeAdapter
 
@@ -107,7 +106,8 @@ class Spending:
             began = self._running.pop(event.key, None)
             held_s = 0.0 if began is None else self._clock() - began
             if isinstance(event, Ended):  # a trial on several devices is told of as started while it waits for them
-                held_s = min(held_s, _ran_s(event, otherwise=held_s))
+                # Both times of the record are cut to whole seconds.
+                held_s = held_s if event.ran_s is None else min(held_s, event.ran_s + 1.0)
             gpus = self._gpus.get(event.key, 0)
             self._gpu_s += held_s * gpus
             return gpus > 0
@@ -160,12 +160,3 @@ class Spending:
     def _holds_gpus(self) -> bool:
         with self._counting:
             return any(self._gpus.get(key, 0) for key in self._running)
-
-
-def _ran_s(event: Ended, *, otherwise: float) -> float:
-    """How long the last try ran by its own record, to the second."""
-    status = event.status
-    if not status.started_at or not status.finished_at:
-        return otherwise
-    ran = datetime.fromisoformat(status.finished_at) - datetime.fromisoformat(status.started_at)
-    return ran.total_seconds() + 1.0  # both times are cut to whole seconds

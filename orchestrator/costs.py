@@ -40,7 +40,7 @@ class Costs:
         storage_bytes: that checkpoints, kept embeddings, rows, and MLflow where it lies there, add to the sweep folder.
         row_bytes: of these, what rows and MLflow take.
         passing_bytes: that checkpoints of one running training take meanwhile, beside that.
-        bases: by what speeds the hours are known, in words.
+        parts: what the hours are made of, and by what speeds those of each are known.
         at_most: whether lengths of texts that are not here count as the longest allowed.
         unknown: what is in none of the numbers, with the reason.
     """
@@ -53,9 +53,18 @@ class Costs:
     storage_bytes: int
     row_bytes: int
     passing_bytes: int
-    bases: tuple[str, ...]
+    parts: tuple["Part", ...]
     at_most: bool
     unknown: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Hours of one kind of work, and by what speeds they are known, in words: measured ones, else FLOPs."""
+
+    what: str
+    hours: float
+    bases: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +92,9 @@ class _Sum:
         # What shares a GPU gets a share of its speed: a measured one has that in it.
         self.share = min(1.0, resources.gpus or 1.0)
         self.steps = self.training_tokens = self.evaluation_tokens = 0
-        self.unit_seconds = self.storage_bytes = self.row_bytes = self.passing_bytes = 0.0
-        self.bases: dict[str, None] = {}
+        self.storage_bytes = self.row_bytes = self.passing_bytes = 0.0
+        self.unit_seconds: dict[str, float] = {}  # by kind of work
+        self.bases: dict[str, dict[str, None]] = {}
         self.unknown: dict[str, None] = {}
         self.at_most = False
 
@@ -114,13 +124,22 @@ class _Sum:
         speed = self.found.flops(_as_trial(probe), "fp32")
         flops = _PROBE_PASSES * TRAINING * size.parameters_in_layers(probe.encoder.layers)
         share = min(1.0, self.each_of_probe) if probe.execution.device == "gpu" else 1.0
-        self._add_seconds(flops * pair * probe.num_queries / speed.value, speed, share=share, each=self.each_of_probe)
+        seconds = flops * pair * probe.num_queries / speed.value
+        self._add_seconds("probes", seconds, speed, share=share, each=self.each_of_probe)
 
     def _add_seconds(
-        self, seconds: float, speed: Speed, *, share: float | None = None, each: float | None = None
+        self, what: str, seconds: float, speed: Speed, *, share: float | None = None, each: float | None = None
     ) -> None:
-        self.unit_seconds += (seconds if speed.is_measured else seconds / (share or self.share)) * (each or self.each)
-        self.bases.setdefault(speed.basis)
+        alone = (seconds if speed.is_measured else seconds / (share or self.share)) * (each or self.each)
+        self.unit_seconds[what] = self.unit_seconds.get(what, 0.0) + alone
+        self.bases.setdefault(what, {}).setdefault(speed.basis)
+
+    def parts(self) -> tuple[Part, ...]:
+        """What the hours are made of."""
+        return tuple(
+            Part(what=what, hours=seconds / 3600, bases=tuple(self.bases[what]))
+            for what, seconds in self.unit_seconds.items()
+        )
 
     def _add_training(self, training: _Training, size: ModelSize | None) -> None:
         spec, settings = training.spec, training.spec.training
@@ -133,11 +152,11 @@ class _Sum:
         self.training_tokens += round(training.times * tokens)
         devices = training.times * spec.execution.num_devices
         if measured := self.found.of_shape(spec):
-            self._add_seconds(devices * num_pairs / measured.value, measured)
+            self._add_seconds("training", devices * num_pairs / measured.value, measured)
         elif size:
             speed = self.found.flops(spec, settings.precision)
             flops = TRAINING * size.parameters_in_layers(spec.encoder.layers) * tokens
-            self._add_seconds(devices * flops / speed.value, speed)
+            self._add_seconds("training", devices * flops / speed.value, speed)
 
     def _add_checkpoints(self, training: _Training, size: ModelSize | None) -> None:
         if size is None:
@@ -194,7 +213,7 @@ class _Sum:
         speed = self.found.flops(training.spec, evaluation.precision)
         each = speed.value / training.spec.execution.num_devices  # an evaluation takes one device
         flops = FORWARD * size.parameters_in_layers(encoder.layers) * tokens
-        self._add_seconds(training.times * flops / each, speed)
+        self._add_seconds("evaluation", training.times * flops / each, speed)
 
 
 def costs(plan: Plan, store: Listable | None, mirror: MirrorPlace = NOWHERE) -> Costs:
@@ -213,12 +232,12 @@ def costs(plan: Plan, store: Listable | None, mirror: MirrorPlace = NOWHERE) -> 
         steps=total.steps,
         training_tokens=total.training_tokens,
         evaluation_tokens=total.evaluation_tokens,
-        hours=total.unit_seconds / 3600,
+        hours=sum(total.unit_seconds.values()) / 3600,
         unit="GPU" if resources.gpus else "CPU",
         storage_bytes=round(total.storage_bytes + total.row_bytes),
         row_bytes=round(total.row_bytes),
         passing_bytes=round(total.passing_bytes),
-        bases=tuple(total.bases),
+        parts=total.parts(),
         at_most=total.at_most,
         unknown=tuple(total.unknown),
     )

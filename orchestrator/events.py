@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from results.layout import Status
@@ -50,10 +51,23 @@ class Retried:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """A trial or probe finished, was pruned, or failed for good."""
+    """A trial or probe finished, was pruned, or failed for good.
+
+    `worked_s`: how long it was worked at, where its status does not say: that of a trial, or of a probe, is of its last
+    try alone.
+    """
 
     key: str
     status: Status
+    worked_s: float | None = None
+
+    @property
+    def ran_s(self) -> float | None:
+        """How long the last try ran by its own record, to the second; None where that does not say."""
+        if not self.status.started_at or not self.status.finished_at:
+            return None
+        ran = datetime.fromisoformat(self.status.finished_at) - datetime.fromisoformat(self.status.started_at)
+        return ran.total_seconds()
 
 
 Event = Planned | Started | Stepped | EnteredPhase | Retried | Ended

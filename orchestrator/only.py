@@ -6,10 +6,11 @@ from typing import Any
 
 from orchestrator.missing_inputs import Needed
 from search_spaces.axes import AXES
+from search_spaces.blocks import parse_scale
 from search_spaces.expand import Expansion
 from search_spaces.hyperparameters import HINTS
 from search_spaces.problems import InputError, Problem, unknown_name
-from search_spaces.specs import ProbeSpec, TrialSpec
+from search_spaces.specs import DataSpec, EncoderSpec, ProbeSpec, TrialSpec
 from search_spaces.tuning import TunedCell
 
 _WHERE = "--only"
@@ -27,7 +28,7 @@ class Only:
 
         What it does not have does not exclude it: an untrained checkpoint has no similarity, and is of every one.
         """
-        return all(not (found := _values(spec, name)) or found <= values for name, values in self.wanted.items())
+        return all(not (found := _values(spec, name)) or found & values for name, values in self.wanted.items())
 
     def takes_study(self, cell: TunedCell) -> bool:
         """Whether the trials that a study leads to are of the part, or some of them."""
@@ -98,16 +99,17 @@ def _specs(expansion: Expansion) -> Iterable[TrialSpec]:
 
 
 def _canonical(name: str, value: str) -> str:
-    """A number as `_values` writes it: '1e-4' and '0.0001' are one."""
+    """A value as `_values` writes it: '1e-4' and '0.0001' are one, and so are 'matched' and 'matched(20)'."""
     try:
+        if name == "scale":
+            return str(parse_scale(value))
         return _text(float(value)) if name in HINTS or name == "seed" else value
     except ValueError:
-        return value
+        return {"null": "none", "~": "none"}.get(value, value) if name in HINTS else value
 
 
 def _text(value: Any) -> str:
-    is_number = isinstance(value, float | int) and not isinstance(value, bool)
-    return repr(float(value)) if is_number else "none" if value is None else str(value)
+    return repr(float(value)) if isinstance(value, float | int) else "none" if value is None else str(value)
 
 
 def _shown(text: str) -> str:
@@ -115,21 +117,30 @@ def _shown(text: str) -> str:
     return text.removesuffix(".0")
 
 
-_OF_SPEC: Mapping[str, Callable[[Any], Any]] = {
-    "task": lambda spec: spec.task,
-    "training_data": lambda spec: spec.training_data and spec.training_data.name,
-    "family": lambda spec: spec.encoder.family,
-    "similarity": lambda spec: getattr(spec, "similarity", None) and spec.similarity.name,
-    "init_regime": lambda spec: spec.encoder.init_regime,
-    "seed": lambda spec: spec.seed,
-    "scale": lambda spec: spec.scale and str(spec.scale),
+def _data_names(data: DataSpec) -> tuple[str, ...]:
+    """As a sweep file may name it, with its split or without."""
+    return data.name, f"{data.name}/{data.split}"
+
+
+def _family_names(encoder: EncoderSpec) -> tuple[str, ...]:
+    """By its name alone, and as titles tell its first layers from the whole."""
+    return (encoder.family, *([f"{encoder.family}-{encoder.layers}l"] if encoder.layers else []))
+
+
+_OF_SPEC: Mapping[str, Callable[[Any], Iterable[Any]]] = {
+    "task": lambda spec: [spec.task],
+    "training_data": lambda spec: _data_names(spec.training_data) if spec.training_data else (),
+    "family": lambda spec: _family_names(spec.encoder),
+    "similarity": lambda spec: [similarity.name] if (similarity := getattr(spec, "similarity", None)) else (),
+    "init_regime": lambda spec: [spec.encoder.init_regime],
+    "seed": lambda spec: () if spec.seed is None else [spec.seed],
+    "scale": lambda spec: [spec.scale] if spec.scale else (),
 }
 
 
 def _values(spec: Spec, name: str) -> frozenset[str]:
-    """The value of an axis or hyperparameter as a text, or none where the spec does not have it."""
+    """The texts that an axis or hyperparameter has its value by, none where the spec does not have it."""
     if name in _OF_SPEC:
-        value = _OF_SPEC[name](spec)
-        return frozenset() if value is None else frozenset([_text(value)])
+        return frozenset(map(_text, _OF_SPEC[name](spec)))
     settings = spec.training if isinstance(spec, TrialSpec) else None
     return frozenset([_text(getattr(settings, name))]) if settings else frozenset()

@@ -11,13 +11,12 @@ from orchestrator.only import Only, needed_by
 from orchestrator.pool_notes import pool_notes
 from orchestrator.resolve import Resolved
 from orchestrator.tracking_place import absolute_uri
-from results.declarations import declared_groups
+from results.declarations import PrimaryGroups, declared_groups
 from results.layout import (
     LeftOut,
     PlannedEvaluation,
     PlannedStudy,
     PlannedTrial,
-    Redeclared,
     SweepRecord,
     checkpoint_prefix,
     from_bytes,
@@ -144,8 +143,7 @@ class Plan:
     probes: tuple[ProbePlan, ...]
     evaluations: tuple[GroupedEvaluation, ...]
     left_out: tuple[LeftOut, ...]
-    primary_groups: tuple[str, ...]
-    redeclared: tuple[Redeclared, ...] = ()
+    primary: PrimaryGroups
     pools: tuple[PoolPlan, ...] = ()
     notices: tuple[str, ...] = ()
     studies: tuple[StudyPlan, ...] = ()
@@ -190,7 +188,8 @@ def make_plan(resolved: Resolved, store: Store | None, only: Only | None = None)
 def plan_of(resolved: Resolved, there: Readable | None, only: Only | None = None) -> Plan:
     """As `make_plan`, of a sweep folder that need not be one."""
     expansion = resolved.expansion
-    primary_groups, redeclared = declared_groups(expansion.primary_groups, there)
+    by_default = resolved.sweep.evaluation.primary_groups is None
+    primary = declared_groups(PrimaryGroups(groups=expansion.primary_groups, by_default=by_default), there)
     cells, nameless_studies = _identified(expansion.tuned, study_id)
     studies = [StudyPlan(cell=cell, study_id=key, record=_study(key, there)) for key, cell in cells.items()]
     of_studies = (spec for study in studies for spec in study.trials())
@@ -207,8 +206,7 @@ def plan_of(resolved: Resolved, there: Readable | None, only: Only | None = None
         ),
         evaluations=expansion.evaluations,
         left_out=tuple(LeftOut(title=cell.title, reason=cell.reason) for cell in expansion.left_out),
-        primary_groups=primary_groups,
-        redeclared=redeclared,
+        primary=primary,
         pools=tuple(
             PoolPlan(spec=spec, pool_id=key, built=there is not None and there.exists(pool_rows(key)))
             for key, spec in pools.items()
@@ -241,8 +239,9 @@ def sweep_record(plan: Plan) -> SweepRecord:
         probes=tuple(PlannedTrial(trial_id=p.probe_id, title=plan.names[p.probe_id]) for p in plan.probes),
         evaluations=tuple(_planned_evaluation(e) for e in plan.evaluations),
         left_out=(*plan.left_out, *_not_here(plan)),
-        primary_groups=plan.primary_groups,
-        redeclared=plan.redeclared,
+        primary_groups=plan.primary.groups,
+        primary_by_default=plan.primary.by_default,
+        redeclared=plan.primary.redeclared,
         room=room_of(plan.sweep.checkpoints),
         tracking_uri=absolute_uri(uri) if (uri := plan.sweep.tracking.uri) is not None else None,
         register_best=plan.sweep.tracking.register_best,

@@ -1,7 +1,8 @@
 """Build a sweep's pools on Ray, before its trials: a task for each starting encoder, then one for each pool."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.events import Ended, EnteredPhase, Event, Listener, Retried, Started
@@ -28,18 +29,35 @@ def build_pools(work: "Work", driver: "Driver", patience: Callable[[Request], Pa
     """
     if not work.pools or driver.spent():
         return None
-    for key in work.pools:
-        driver.listener(Started(key=key))
     building = _Building(work, driver, patience)
     reason = building.read()
     if reason:
         for key in work.pools:
-            driver.listener(Ended(key=key, status=_failed(key, reason)))
+            driver.listener(Ended(key=key, status=_failed(key, reason), worked_s=building.read_s.seconds))
     elif not driver.is_closed():
         reason = building.put_together()
     if reason is None or driver.interrupt.asked:
         return None
     return f"no trial was started, since a pool cannot be built: {reason}"
+
+
+@dataclass
+class Worked:
+    """How long at least one of several tasks ran; what waits for its place is not worked at."""
+
+    clock: Callable[[], float] = time.monotonic
+    seconds: float = 0.0
+    _num_running: int = 0
+    _since: float = 0.0
+
+    def __call__(self, event: Event) -> None:
+        """Take note of an event of one of the tasks."""
+        if isinstance(event, Started):
+            self._since = self._since if self._num_running else self.clock()
+            self._num_running += 1
+        elif isinstance(event, Ended | Retried) and self._num_running:
+            self._num_running -= 1
+            self.seconds += 0.0 if self._num_running else self.clock() - self._since
 
 
 @dataclass(frozen=True)
@@ -49,6 +67,8 @@ class _Building:
     work: "Work"
     driver: "Driver"
     patience: Callable[[Request], Patience]
+    read_s: Worked = field(default_factory=Worked)
+    told: set[str] = field(default_factory=set)  # pools of which it was told that they are begun
 
     def read(self) -> str | None:
         """Let every starting encoder read the corpora."""
@@ -61,6 +81,9 @@ class _Building:
 
         def hear(event: Event) -> None:
             nonlocal num_done
+            self.read_s(event)
+            if isinstance(event, Started):
+                self._tell_begun(work.pools)
             listener(event)
             if isinstance(event, Retried):
                 self.driver.say(f"{event.key} of the pools: will be tried again ({event.reason})")
@@ -80,11 +103,23 @@ class _Building:
             listener(EnteredPhase(key=pool, phase="putting together"))
 
         def hear(event: Event) -> None:
-            if not isinstance(event, Started):  # it was, before the encoders read
+            if isinstance(event, Started):
+                self._tell_begun([event.key])
+            elif isinstance(event, Ended):
+                put_together_s = event.ran_s or 0.0
+                listener(replace(event, worked_s=self.read_s.seconds + put_together_s))
+            else:
                 listener(event)
 
         arguments = {pool: (work.store_uri, pool, work.lock_token) for pool in work.pools}
         return self._run(_pool, arguments, replace(work.single, gpus=0, accelerator_type=None), hear)
+
+    def _tell_begun(self, pools: Iterable[str]) -> None:
+        """Once of each pool: when its first task has found its place."""
+        for key in pools:
+            if key not in self.told:
+                self.told.add(key)
+                self.driver.listener(Started(key=key))
 
     def _run(
         self,

@@ -33,7 +33,7 @@ class _Line:
     pairs_per_s: float | None = None
     negatives: float | None = None  # per query of the last batch, without the masked ones
     validation: float | None = None  # the last score, 0 to 1
-    started: float | None = None
+    has_started: bool = False
     said: float = 0.0  # when a plain line last told of its steps
     note: str = ""
 
@@ -105,7 +105,7 @@ def shown(progress: Progress) -> Iterator[None]:
 def _apply(line: _Line, event: Event) -> None:
     match event:
         case Started():
-            line.state, line.started = "starting", time.monotonic()
+            line.state, line.has_started = "starting", True
         case Stepped(history=history) if history:
             last = history[-1]
             line.state, line.step = "training", int(last["step"])
@@ -136,7 +136,9 @@ def _plain_line(line: _Line, event: Event) -> str | None:
         case Retried(reason=reason):
             return f"{line.title}: will be tried again ({reason})"
         case Ended(status=status):
-            took = f" in {time.monotonic() - line.started:.0f} s" if line.started else ""
+            # Not since it was told of as started: what asks for several devices waits for them then.
+            worked_s = event.ran_s if event.worked_s is None else event.worked_s
+            took = f" in {worked_s:.0f} s" if worked_s is not None and line.has_started else ""
             return f"{line.title}: {status.state}{took}" + (f" ({status.reason})" if status.reason else "")
     return None
 

@@ -27,13 +27,16 @@ from orchestrator.families import complete_families
 from orchestrator.missing_inputs import MissingInputs, missing_inputs
 from orchestrator.only import needed_by, parse_only
 from orchestrator.readers import with_reader
+from orchestrator.reuse_folders import reuse_problems
 from orchestrator.tracking_place import tracking_problems
+from results.leaks import Part, leaks, seen_by
 from search_spaces.expand import Expansion, Named, expand, named
 from search_spaces.load import load_sweep
-from search_spaces.problems import InputError, Problem
+from search_spaces.problems import InputError, Problem, unknown_name
 from search_spaces.schema import SweepFile
 from search_spaces.sizes import parse_size
 from search_spaces.specs import DataSpec, EncoderSpec, PoolSpec, TrialSpec, with_data_hash
+from search_spaces.split_keys import split_keys
 from trainers import data_sets, weights
 from trainers.hub import nothing_fetched
 from trainers.training.pairs import PairCounts, pair_counts
@@ -118,6 +121,7 @@ def _resolved(sweep: SweepFile, where: str, missing: MissingInputs, problems: li
     problems += [
         *families.problems,
         *measure_problems(sweep, where),
+        *reuse_problems(sweep.reuse, where),
         *tracking_problems(sweep.tracking.uri, where),
     ]
     expansion = _expanded(sweep, where, problems)
@@ -136,8 +140,15 @@ def _resolved(sweep: SweepFile, where: str, missing: MissingInputs, problems: li
     if problems or expansion is None:
         raise InputError(dict.fromkeys(problems))
     filled = _filled(replace(expansion, evaluations=evaluations), encoders, data)
-    notices = (*families.notices, *collection_notes(data), *pair_notes(counts, negatives))
+    notices = (*families.notices, *collection_notes(data), *pair_notes(counts, negatives), *_leaks(filled))
     return Resolved(sweep=sweep, where=where, expansion=filled, notices=notices, missing=missing)
+
+
+def _leaks(expansion: Expansion) -> Iterator[str]:
+    """What is reported of texts that trainings, or the choice among them, see."""
+    trials = [*expansion.trials, *(trial for cell in expansion.tuned for trial in cell.reporting)]
+    reported = [Part.of(evaluation.spec.data) for evaluation in expansion.evaluations]
+    yield from dict.fromkeys(leaks(seen_by(trials), reported, is_tuned=bool(expansion.tuned)))
 
 
 def _found_here(
@@ -158,7 +169,9 @@ def _found_here(
     num_searches = sum(not spec.entry.is_scored for spec in asked.evaluation)
     sizes = {encoder: limits(encoder.weights, encoder.weights.content_hash or "") for encoder in encoders.values()}
     problems += budget_problems(sweep.evaluation, sizes, num_searches, where)
-    data = _each(_with_content, (spec for spec in named_here if not missing.has_data(spec.entry)), problems)
+    there_too = (spec for spec in named_here if not missing.has_data(spec.entry))
+    keys = split_keys(sweep)
+    data = _each(lambda spec: _with_content(spec, where, keys.get(spec, "evaluation.groups")), there_too, problems)
     return encoders, data
 
 
@@ -311,6 +324,10 @@ def _with_weights(encoder: EncoderSpec, where: str, key: str, instructions: Set[
     return replace(encoder, weights=replace(pinned, content_hash=content_hash))
 
 
-def _with_content(data: DataSpec) -> DataSpec:
+def _with_content(data: DataSpec, where: str, key: str) -> DataSpec:
+    """The data with its content hash. Raises InputError where it cannot be read, or has no such split."""
+    if data.split not in (known := data_sets.splits(data.entry)):
+        message = f"data set '{data.name}': {unknown_name('split', data.split, known)}"
+        raise InputError([Problem(where=where, key=key, message=message)])
     found = data_sets.fingerprint(data.entry, data.split)
     return with_data_hash(data, content_hash=found.content_hash, num_pairs=found.num_pairs)

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from orchestrator.only import Only
 from orchestrator.plan import Plan, PoolPlan, StudyPlan, TrialPlan, is_known, make_plan, plan_of, trial_plan
 from orchestrator.resolve import Resolved
+from orchestrator.reuse_folders import opened_sources
 from orchestrator.taking import ChangedCheckpointError, Copying, Foreseen, Looking, Way
 from results import layout
 from results.rows import read_rows
 from results.schemas import SchemaError
-from results.store import Lock, Readable, Store, open_existing_store
+from results.store import Lock, Readable, Store
 from results.studies import read_study
 from search_spaces.identity import answers_id, encoding_id, evaluation_id, pool_id, pool_part_id, trial_id
-from search_spaces.problems import InputError, Problem
 from search_spaces.scoring import score_similarities, trained_similarity
 from search_spaces.specs import EvaluationSpec, SimilaritySpec, TrialSpec, evaluation_for
 from trainers.evaluation.evaluations import missing_evaluations
@@ -50,19 +50,6 @@ class Reused:
         parts = [f"{number} {what}{'s' * (number != 1)}" for what, number in counts.items() if number]
         parts += [f"{self.num_searches} search{'es' * (self.num_searches != 1)}"] if self.num_searches else []
         return f"taken over from {self.uri}: {', '.join(parts) or 'nothing'}"
-
-
-def opened_sources(uris: Sequence[str], where: str) -> list[Store]:
-    """The folders to reuse from.
-
-    Raises:
-        InputError: one of them is not there.
-    """
-    stores = {uri: open_existing_store(uri) for uri in uris}
-    absent = [uri for uri, store in stores.items() if store is None]
-    if absent:
-        raise InputError([Problem(where=where, key="reuse", message=f"there is no sweep folder {u}") for u in absent])
-    return [store for store in stores.values() if store]
 
 
 def reuse_finished(plan: Plan, store: Store, sources: Sequence[Store], lock: Lock) -> list[Reused]:

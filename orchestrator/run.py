@@ -23,7 +23,8 @@ from orchestrator.plan import Plan, make_plan, room_of, sweep_record
 from orchestrator.program import command
 from orchestrator.progress import progress_of, shown
 from orchestrator.resolve import Resolved, resolve
-from orchestrator.reuse import opened_sources, reuse_finished
+from orchestrator.reuse import reuse_finished
+from orchestrator.reuse_folders import opened_sources
 from orchestrator.running import Told, Where, run_left, spending_of
 from orchestrator.show import print_notices, print_results
 from orchestrator.space_notice import SpaceNotice

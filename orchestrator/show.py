@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from orchestrator.no_sweep import why_no_sweep
 from orchestrator.program import command
 from orchestrator.training_facts import training_facts, training_notes
 from results.collect import Collected
@@ -67,8 +68,7 @@ def open_sweep(sweep: str) -> tuple[Store, SweepRecord]:
     uri = _folder_of(sweep)
     store = open_existing_store(uri)
     if store is None or not store.exists(SWEEP_RECORD):
-        message = "is no sweep folder (a sweep is made by: densesweep run FILE)"
-        raise InputError([Problem(where=uri, key="", message=message)])
+        raise InputError([Problem(where=uri, key="", message=why_no_sweep(sweep, uri))])
     return store, from_bytes(SweepRecord, store.read(SWEEP_RECORD))
 
 

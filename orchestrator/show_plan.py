@@ -203,8 +203,10 @@ def _summary(plan: Plan, costs: Costs, uri: str) -> Iterator[str]:
         f"to do: {at_most}{costs.steps:,} optimiser steps, {_millions(costs.training_tokens)} tokens to train on, "
         f"{_millions(costs.evaluation_tokens)} to encode"
     )
-    if costs.bases:
-        yield f"about {_time(costs)} ({'; '.join(costs.bases)})"
+    if costs.parts:
+        yield f"about {_time(costs.hours, costs.unit)}, of which"
+    for work in costs.parts:
+        yield f"  {work.what}: {_time(work.hours, costs.unit)} ({'; '.join(work.bases)})"
     passing = f", and {size(costs.passing_bytes)} for each training that runs" if costs.passing_bytes else ""
     of_rows = f", {size(costs.row_bytes)} of it rows and what MLflow keeps" if costs.row_bytes else ""
     yield f"about {size(costs.storage_bytes)} in the sweep folder{of_rows}{passing}"
@@ -216,7 +218,5 @@ def _millions(tokens: int) -> str:
     return f"{tokens / 1e6:,.1f} million" if tokens >= 1e6 else f"{tokens:,}"
 
 
-def _time(costs: Costs) -> str:
-    return (
-        f"{costs.hours:,.1f} {costs.unit}-hours" if costs.hours >= 1 else f"{60 * costs.hours:.1f} {costs.unit}-minutes"
-    )
+def _time(hours: float, unit: str) -> str:
+    return f"{hours:,.1f} {unit}-hours" if hours >= 1 else f"{60 * hours:.1f} {unit}-minutes"

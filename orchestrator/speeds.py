@@ -85,14 +85,14 @@ class Speeds:
             return Speed(value=each * _units(spec), basis=basis, is_measured=True)
         if device == "cpu":
             each = _CPU_THREAD[precision]
-            basis = f"by FLOPs, for {each / 1e9:.0f} GFLOP/s a CPU thread ({precision}); nothing is measured yet"
+            basis = f"by FLOPs, for {each / 1e9:.0f} GFLOP/s a CPU thread: no {precision} training is measured yet"
             return Speed(value=each * _units(spec), basis=basis, is_measured=False)
         name = kind_of_gpu(self.gpu)
         peak = _GPUS[name if name in _GPUS else _UNKNOWN_GPU][precision == "bf16"]
         what = name if name in _GPUS else f"{_UNKNOWN_GPU}, since the kind of GPU is not known"
         reached = f"{_REACHED[precision]:.0%} of the {precision} peak of one {what}"
         on_it = " on one" if self.flops_per_s.get((device, precision)) else ""
-        basis = f"by FLOPs, for {reached}; nothing is measured{on_it} yet"
+        basis = f"by FLOPs, for {reached}: no {precision} training is measured{on_it} yet"
         return Speed(value=_REACHED[precision] * peak * _units(spec), basis=basis, is_measured=False)
 
 

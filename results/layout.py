@@ -91,10 +91,14 @@ class PlannedEvaluation:
 
 @dataclass(frozen=True, kw_only=True)
 class Redeclared:
-    """Primary groups that the sweep file came to declare when trials had finished, and when (ISO 8601, UTC)."""
+    """Primary groups that the sweep file came to declare when trials had finished, and when (ISO 8601, UTC).
+
+    `by_default`: it names none, and what other groups it has changed what they are.
+    """
 
     groups: tuple[str, ...]
     at: str
+    by_default: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +106,8 @@ class SweepRecord:
     """What a sweep file expanded to when it was last run: `status` and `tables` read this, not the file.
 
     `primary_groups`, whose unweighted mean decides the Fisher check's winner, are those that were declared before a
-    trial had finished; `redeclared` are later ones, which decide nothing.
+    trial had finished; `redeclared` are later ones, which decide nothing. `primary_by_default`: the file named none, so
+    that they are all retrieval groups but the in-domain one.
     """
 
     name: str
@@ -118,6 +123,7 @@ class SweepRecord:
     studies: tuple[PlannedStudy, ...] = ()
     searched_under: str | None = None  # the one similarity of all studies, where tune.per names it
     redeclared: tuple[Redeclared, ...] = ()
+    primary_by_default: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,20 +37,30 @@ def left_out(sweep: SweepFile, declared: Declared, where: str) -> list[tuple[Pro
                 continue
             reason = f"'{regime}' needs a {INIT_REGIMES[regime].reads} checkpoint, and family '{choice.name}' has none"
             remedy = "declare one, exclude the cell, or write 'missing_checkpoints: leave_out'"
-            problem = Problem(where=where, key=f"{block.key}.init_regime[{index}]", message=f"{reason} ({remedy})")
+            problem = Problem(where=where, key=f"{block.keys['init_regime']}[{index}]", message=f"{reason} ({remedy})")
             found.append((problem, CellLeftOut(family=choice.name, init_regime=regime, reason=reason)))
     return found
 
 
 def missing_settings(sweep: SweepFile, where: str) -> Iterator[Problem]:
-    """Settings without a default that nothing gives."""
+    """Settings without a default that nothing gives; what include blocks add is of them alone."""
     tuned = sweep.tune.spaces if sweep.tune else {}
-    for block in axes_blocks(sweep):
-        for name in _REQUIRED:
-            if getattr(sweep.training, name) is None and name not in block.hyperparameters and name not in tuned:
-                hint = "is required, and has no default (or give it as an axis under 'hyperparameters')"
-                key = f"training.{name}" if block.key == "axes" else f"{block.key}.{name}"
-                yield Problem(where=where, key=key, message=hint)
+    for name in _REQUIRED:
+        if getattr(sweep.training, name) is None and name not in sweep.axes.hyperparameters and name not in tuned:
+            hint = "is required, and has no default (or give it as an axis under 'hyperparameters')"
+            yield Problem(where=where, key=f"training.{name}", message=hint)
+
+
+def dead_settings(sweep: SweepFile, where: str) -> Iterator[Problem]:
+    """Values of the training block that no cell is trained with, since each cell has its own.
+
+    Those that are searched are told with all else of the search.
+    """
+    searched = sweep.tune.spaces if sweep.tune else {}
+    for name in sweep.axes.hyperparameters:
+        if getattr(sweep.training, name) is not None and name not in searched:
+            message = f"is an axis (axes.hyperparameters.{name}), so that this value would do nothing: leave it out"
+            yield Problem(where=where, key=f"training.{name}", message=message)
 
 
 def untrainable(sweep: SweepFile, declared: Declared, where: str) -> Iterator[Problem]:
@@ -60,7 +70,7 @@ def untrainable(sweep: SweepFile, declared: Declared, where: str) -> Iterator[Pr
             name, _, split = reference.partition("/")
             if not split and declared.data_sets[name].train_split is None:
                 message = f"data set '{name}' names no train split (write {name}/SPLIT to train on one of its splits)"
-                yield Problem(where=where, key=f"{block.key}.training_data[{index}]", message=message)
+                yield Problem(where=where, key=f"{block.keys['training_data']}[{index}]", message=message)
 
 
 def unvalidatable(sweep: SweepFile, declared: Declared, where: str) -> Iterator[Problem]:

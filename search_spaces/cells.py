@@ -1,6 +1,6 @@
 """The cells of a sweep file: axes crossed or varied together, what is included, less what is excluded."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -14,9 +14,12 @@ from search_spaces.specs import Task
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One value of each axis, the hyperparameters that are axes too, and the key of the block that it comes from."""
+    """One value of each axis, and the hyperparameters that are axes too.
 
-    block: str
+    `keys` are the places in the file that give them, by axis or hyperparameter: 'axes.seed', 'include[0].seed'.
+    """
+
+    keys: Mapping[str, str]
     task: Task
     training_data: str
     family: FamilyChoice
@@ -34,11 +37,15 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class AxesBlock:
-    """The axes block of a file, or an include block with what it takes from there. `key` is its place in the file."""
+    """The axes block of a file, or an include block with what it takes from there. `key` is its place in the file.
+
+    `keys` are the places of the values, by axis or hyperparameter: what an include block takes over stands under axes.
+    """
 
     key: str
     axes: Mapping[str, tuple[Any, ...]]
     hyperparameters: Mapping[str, tuple[Any, ...]]
+    keys: Mapping[str, str]
 
     def values(self, name: str) -> tuple[Any, ...]:
         """The values of an axis or hyperparameter, none where the block has no such hyperparameter."""
@@ -49,11 +56,26 @@ def axes_blocks(sweep: SweepFile) -> Iterator[AxesBlock]:
     """The axes block, then each include block."""
     base = {name: getattr(sweep.axes, name) for name in AXES}
     hyper = dict(sweep.axes.hyperparameters)
-    yield AxesBlock(key="axes", axes=base, hyperparameters=hyper)
+    keys = _places("axes", base, hyper)
+    yield AxesBlock(key="axes", axes=base, hyperparameters=hyper, keys=keys)
     for index, block in enumerate(sweep.include):
         own = {name: getattr(block, name) for name in AXES if getattr(block, name) is not None}
         added: dict[str, tuple[Any, ...]] = block.hyperparameters  # type: ignore[attr-defined]
-        yield AxesBlock(key=f"include[{index}]", axes={**base, **own}, hyperparameters={**hyper, **added})
+        place = f"include[{index}]"
+        yield AxesBlock(
+            key=place,
+            axes={**base, **own},
+            hyperparameters={**hyper, **added},
+            keys={**keys, **_places(place, own, added)},
+        )
+
+
+def _places(block: str, axes: Iterable[str], hyperparameters: Iterable[str]) -> dict[str, str]:
+    """By axis or hyperparameter the key of what a block itself gives."""
+    return {
+        **{name: f"{block}.{name}" for name in axes},
+        **{name: f"{block}.hyperparameters.{name}" for name in hyperparameters},
+    }
 
 
 def cells(sweep: SweepFile) -> Iterator[Cell]:
@@ -94,7 +116,7 @@ def _all_cells(sweep: SweepFile) -> Iterator[Cell]:
         for combination in product(*turns):
             flat = dict(zip(names, (value for turn in combination for value in turn), strict=True))
             own = {name: flat[name] for name in block.hyperparameters}
-            yield Cell(block=block.key, hyperparameters=own, **{name: flat[name] for name in AXES})
+            yield Cell(keys=block.keys, hyperparameters=own, **{name: flat[name] for name in AXES})
 
 
 def _wheels(names: Sequence[str], zipped: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:

@@ -5,7 +5,14 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from search_spaces.catalogue.families import Role
-from search_spaces.cell_checks import CellLeftOut, left_out, missing_settings, untrainable, unvalidatable
+from search_spaces.cell_checks import (
+    CellLeftOut,
+    dead_settings,
+    left_out,
+    missing_settings,
+    untrainable,
+    unvalidatable,
+)
 from search_spaces.cells import Cell, cell_problems, cells
 from search_spaces.declared import Declared
 from search_spaces.evaluation_specs import IN_DOMAIN, GroupedEvaluation, evaluations, primary_groups
@@ -70,6 +77,7 @@ def expand(sweep: SweepFile, *, where: str) -> Expansion:
     problems = [
         *cell_problems(sweep, where),
         *missing_settings(sweep, where),
+        *dead_settings(sweep, where),
         *untrainable(sweep, declared, where),
         *unvalidatable(sweep, declared, where),
         *task_problems([*cells(sweep), *_searched(sweep)], sweep, declared.data_sets, where),
@@ -111,7 +119,7 @@ def named(sweep: SweepFile) -> Named:
     for cell in cells(sweep):
         if declared.checkpoint(*cell.pair):
             encoder = declared.encoder(cell.family, cell.init_regime)
-            encoders.setdefault(encoder, f"{cell.block}.family '{cell.family.name}'")
+            encoders.setdefault(encoder, f"{cell.keys['family']} '{cell.family.name}'")
         elif sweep.missing_checkpoints == "leave_out":
             continue
         data = declared.data(cell.training_data, "train")
@@ -147,7 +155,7 @@ def used_checkpoints(sweep: SweepFile) -> Mapping[tuple[str, Role], str]:
     used: dict[tuple[str, Role], str] = {}
     for cell in cells(sweep):
         if role := declared.role(*cell.pair):
-            used.setdefault((cell.family.name, role), f"{cell.block}.family '{cell.family.name}'")
+            used.setdefault((cell.family.name, role), f"{cell.keys['family']} '{cell.family.name}'")
     return used
 
 
@@ -158,13 +166,14 @@ def _distinct(items: Iterable[Item]) -> tuple[Item, ...]:
 def _searched(sweep: SweepFile) -> Iterator[Cell]:
     """Cells under the one similarity that studies are made under, which need not be an axis value."""
     if sweep.tune and (similarity := sweep.tune.of_similarity):
-        yield from (replace(cell, similarity=similarity, block="tune") for cell in cells(sweep))
+        for cell in cells(sweep):
+            yield replace(cell, similarity=similarity, keys={**cell.keys, "similarity": "tune.per"})
 
 
 def _batch_sizes(cell: Cell, sweep: SweepFile) -> Iterator[tuple[int, str]]:
     """The batch size of a cell, and its key in the file; the largest of those that are searched."""
     if own := cell.hyperparameters.get("global_batch"):
-        yield own, f"{cell.block}.hyperparameters.global_batch"
+        yield own, cell.keys["global_batch"]
     elif given := sweep.training.global_batch:  # type: ignore[attr-defined]
         yield given, "training.global_batch"
     elif sweep.tune and (space := sweep.tune.spaces.get("global_batch")):

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, GetJsonSchemaHandler, TypeAdapter, Validati
 from pydantic_core import CoreSchema
 
 from search_spaces.blocks import Block, different, is_zipped, values_of
-from search_spaces.problems import unknown_name
+from search_spaces.problems import fault_of, unknown_name
 from search_spaces.specs import TrainingSettings
 
 HINTS: Mapping[str, Any] = get_type_hints(TrainingSettings, include_extras=True)
@@ -27,7 +27,7 @@ def checked_value(name: str, value: Any) -> Any:
     try:
         return TypeAdapter(HINTS[name]).validate_python(value, strict=True)
     except ValidationError as error:
-        raise ValueError(f"{name}: {value!r}: {error.errors()[0]['msg']}") from error
+        raise ValueError(f"{name}: {fault_of(error.errors()[0])}") from error
 
 
 def _checked(axes: dict[str, tuple[Any, ...]], info: ValidationInfo) -> dict[str, tuple[Any, ...]]:

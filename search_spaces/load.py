@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from pydantic_core import ErrorDetails
 from search_spaces.catalogue.data_sets import DATA_SETS, PARTS
 from search_spaces.catalogue.families import FAMILIES
 from search_spaces.cluster_block import ClusterBlock
-from search_spaces.problems import InputError, Problem, unknown_name
+from search_spaces.problems import InputError, Problem, fault_of, unknown_name
 from search_spaces.schema import SweepFile
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
@@ -58,7 +59,11 @@ def load_sweep(path: Path) -> SweepFile:
 
 def parse_sweep(text: str, *, where: str, folder: Path) -> SweepFile:
     """Check the text of a sweep file; `where` names it in problems, `folder` is what relative paths start from."""
-    raw = _parse_yaml(text, where)
+    return checked_sweep(_parse_yaml(text, where), where=where, folder=folder)
+
+
+def checked_sweep(raw: dict[str, Any], *, where: str, folder: Path) -> SweepFile:
+    """Check what a sweep file holds; relative paths in it are made absolute, in place."""
     problems = [*_resolve_paths(raw, where, folder), *_shadowed_names(raw, where), *_wholes_of_their_own(raw, where)]
     try:
         sweep = SweepFile.model_validate_json(json.dumps(raw, default=str), strict=True, context=_declared_names(raw))
@@ -206,19 +211,21 @@ def _message(detail: ErrorDetails, model: type[BaseModel], what: str) -> str:
         return unknown_name(f"key of the {what}", str(detail["loc"][-1]), _keys_at(model, parents))
     if detail["type"] == "missing":
         return "is required, and has no default"
-    if detail["type"] == "value_error":
-        return str(detail["ctx"]["error"])
-    return f"{detail['input']!r}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
+    return fault_of(detail)
 
 
 def _keys_at(model: type[BaseModel], parents: list[str]) -> list[str]:
     """The keys allowed below a path of the file, read from the schema; names of a mapping are free."""
-    schema = model.model_json_schema()
-    node: dict[str, Any] = schema
+    schema = _schema(model)
+    node = schema
     for parent in parents:
-        free = node.get("additionalProperties") if "properties" not in node else None
-        node = _follow(schema, free if isinstance(free, dict) else node.get("properties", {}).get(parent, {}))
+        node = _follow(schema, node.get("properties", {}).get(parent) or node.get("additionalProperties") or {})
     return list(node.get("properties", {}))
+
+
+@cache
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema()
 
 
 def _follow(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:

@@ -20,8 +20,8 @@ def read_json(adapter: TypeAdapter[Record], text: str | bytes, what: str) -> Rec
         return adapter.validate_json(text)
     except ValidationError as error:
         first, *others = error.errors(include_url=False, include_context=False, include_input=False)
-        place = ".".join(map(str, first["loc"]))
-        fault = f"{place}: {first['msg']}" if place else first["msg"]
+        place, said = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+        fault = f"{place}: {said}" if place else said
         more = f" (and {len(others)} more)" if others else ""
         raise UnreadableError(
             f"{what} is damaged, or another version of densesweep wrote it: {fault[:_LONGEST]}{more}"

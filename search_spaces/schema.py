@@ -20,6 +20,7 @@ from search_spaces.tune_block import TuneBlock
 FLAN_T5_LARGE = "hf:google/flan-t5-large@0613663d0d48ea86ba8cb3d7a44f0f65dc596a2a"  # Apache-2.0; the study's reader
 PLACES = ("{passages}", "{question}")  # of a reader's prompt
 _SWEEP_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_LEAST_SHARE = 1e-4  # in Ray's reckoning
 _SHARE = re.compile(r"1/(?P<parts>[1-9][0-9]*)")
 
 
@@ -154,6 +155,8 @@ def _as_share(value: Any) -> Any:
 
 def _checked_share(gpus: float) -> float:
     """Whole GPUs, or an equal share of one: others leave a rest that no trial can use."""
+    if 0 < gpus < _LEAST_SHARE:
+        raise ValueError(f"{gpus:g} is less of a GPU than Ray can give out, 1/{1 / _LEAST_SHARE:.0f}")
     parts = round(1 / gpus) if 0 < gpus < 1 else 1
     if gpus == int(gpus) or math.isclose(gpus, 1 / parts, rel_tol=1e-9):
         return gpus

@@ -24,7 +24,7 @@ def step_problems(cells: Iterable[Cell], sweep: SweepFile, where: str) -> Iterat
 def _setting(name: str, cell: Cell, sweep: SweepFile) -> tuple[int | None, str]:
     """A setting of a cell, the largest that is searched, None where only its default is left; and its key."""
     if name in cell.hyperparameters:
-        return cell.hyperparameters[name], f"{cell.block}.hyperparameters.{name}"
+        return cell.hyperparameters[name], cell.keys[name]
     if sweep.tune and (space := sweep.tune.spaces.get(name)):
         return space.largest(), f"tune.spaces.{name}"
     return getattr(sweep.training, name), f"training.{name}"

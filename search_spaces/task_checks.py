@@ -26,8 +26,8 @@ def task_problems(
 
 
 def _cell_faults(cell: Cell, sweep: SweepFile, data_sets: Registry[DataSet]) -> Iterator[tuple[str, str]]:
-    task, block = cell.task, cell.block
-    yield from _data_faults(task, cell.training_data, f"{block}.training_data", data_sets)
+    task, keys = cell.task, cell.keys
+    yield from _data_faults(task, cell.training_data, keys["training_data"], data_sets)
     if sweep.validation and sweep.validation.data:
         yield from _data_faults(task, sweep.validation.data, "validation.data", data_sets)
     if task != "sts":
@@ -36,16 +36,16 @@ def _cell_faults(cell: Cell, sweep: SweepFile, data_sets: Registry[DataSet]) -> 
     if not similarity.symmetric and not sweep.allow_asymmetric:
         why = "its trained exponents may come apart" if similarity.trained else "it divides by one text's norm alone"
         yield (
-            f"{block}.similarity",
+            keys["similarity"],
             f"task 'sts' needs sim(a, b) = sim(b, a), and '{similarity.name}' is not symmetric: {why} (take "
             f"{_symmetric()}, or write 'allow_asymmetric: true' to measure what that costs)",
         )
     if cell.family.towers == "separate":
         message = "two towers embed a text differently as first and as second of a pair, and task 'sts' is symmetric"
-        yield f"{block}.family '{cell.family.name}'", f"{message} (write towers: shared)"
+        yield f"{keys['family']} '{cell.family.name}'", f"{message} (write towers: shared)"
     if (scale := parse_scale(cell.scale)).value > 1:
         yield (
-            f"{block}.scale",
+            keys["scale"],
             f"task 'sts' holds scores times {scale.value:g} against ratings of 0 to 1 (write {scale.mode}(1))",
         )
     yield from _setting_faults(cell, sweep)
@@ -70,7 +70,7 @@ def _setting_faults(cell: Cell, sweep: SweepFile) -> Iterator[tuple[str, str]]:
     for name, unused in (("hard_negatives", 0), ("loss_directions", "query_to_document")):
         own = cell.hyperparameters.get(name)
         if (own if own is not None else getattr(sweep.training, name)) not in (None, unused):
-            key = f"{cell.block}.hyperparameters.{name}" if own is not None else f"training.{name}"
+            key = cell.keys[name] if own is not None else f"training.{name}"
             yield key, "task 'sts' has no negatives: its loss is the squared error of each pair's score"
 
 

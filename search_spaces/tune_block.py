@@ -13,8 +13,10 @@ from search_spaces.problems import unknown_name
 from search_spaces.tuning import Asha, ChoiceSpace, FloatSpace, IntSpace, Metric, Sampler, Space, TuneSpec, ends
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
-_Whole = tuple[int, int] | None
-_Stepped = tuple[int, int, int] | None
+_MOST = 2**53  # above it not every whole number is a float, which samplers reckon with
+WholeNumber = Annotated[int, Field(ge=-_MOST, le=_MOST)]
+_Whole = tuple[WholeNumber, WholeNumber] | None
+_Stepped = tuple[WholeNumber, WholeNumber, WholeNumber] | None
 _CELL = "cell"
 _OF_SIMILARITY = "similarity="
 

@@ -54,9 +54,8 @@ def _faults(sweep: SweepFile) -> Iterator[tuple[str, str]]:
     for name in block.spaces:
         if getattr(sweep.training, name) is not None:
             yield f"training.{name}", "is searched (tune.spaces), so that this value would do nothing: leave it out"
-        for axes in axes_blocks(sweep):
-            if name in axes.hyperparameters:
-                yield f"{axes.key}.hyperparameters.{name}", "is searched (tune.spaces), and cannot be an axis too"
+        for key in dict.fromkeys(axes.keys[name] for axes in axes_blocks(sweep) if name in axes.hyperparameters):
+            yield key, "is searched (tune.spaces), and cannot be an axis too"
     if "sts" in {cell.task for cell in cells(sweep)}:
         for name in _LOSS_OF_NEGATIVES:
             if name in block.spaces:

@@ -16,6 +16,7 @@ from results.tables.parts import (
     declaration_notes,
     missing_lines,
     model_name,
+    primary_origin,
     scale_note,
     softmax_columns,
     varying,
@@ -24,6 +25,7 @@ from results.tables.parts import (
 from results.tables.table import Column, Origin, Table, TableOptions
 
 _NOT_RUN = "not run"
+_DECLARED = "the sweep file's primary groups, declared before running"
 _PROBE = Origin(trials=(), probes=("probe_id",), data="none")
 
 
@@ -151,7 +153,7 @@ def _notes(rows: pl.DataFrame, collected: Collected) -> Iterator[str]:
     star = "* " if len(collected.record.primary_groups) == 1 else ""
     yield from declaration_notes(collected.record)
     yield (
-        f"{star}Primary: {groups} (the sweep file's primary groups, declared before running)"
+        f"{star}Primary: {groups} ({primary_origin(collected.record, _DECLARED)})"
         f"{', their unweighted mean' if len(collected.record.primary_groups) > 1 else ''}. Scores (qnorm / dnorm) and "
         "gain (qnorm - dnorm) are times 100, seeds averaged."
     )

@@ -16,6 +16,7 @@ from results.tables.parts import (
     correlation_columns,
     declaration_notes,
     no_paired_test,
+    primary_origin,
     varying,
     warning_notes,
 )
@@ -153,5 +154,6 @@ def _common_notes(rows: pl.DataFrame, collected: Collected) -> Iterator[str]:
         yield f"Predictor {name}: {PREDICTORS[name].rule}."
     groups = ", ".join(collected.record.primary_groups)
     star, mean = ("", "the unweighted mean over ") if PRIMARY in set(rows["group"]) else ("* ", "")
-    yield f"{star}Primary: {mean}{groups}, declared in the sweep file before running."
+    origin = primary_origin(collected.record, "declared in the sweep file before running")
+    yield f"{star}Primary: {mean}{groups}, {origin}."
     yield from declaration_notes(collected.record)

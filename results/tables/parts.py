@@ -8,6 +8,7 @@ import polars as pl
 from results.collect import Collected
 from results.fairness import fairness_notes
 from results.layout import PlannedEvaluation, SweepRecord
+from results.leaks import leaks_of_sweep
 from results.missing import MissingKind
 from results.tables.table import Column, TableOptions
 from search_spaces.catalogue.data_sets import PARTS
@@ -90,18 +91,31 @@ def warning_notes(collected: Collected) -> tuple[str, ...]:
 
 
 def declaration_notes(record: SweepRecord) -> Iterator[str]:
-    """That primary groups were declared anew after there were rows, if they were: the first declaration decides."""
+    """That there came to be other primary groups after there were rows, if there did: the first ones decide."""
     for later in record.redeclared:
-        yield (
-            f"Careful: the sweep file declared other primary groups ({', '.join(later.groups) or 'none'}) on "
-            f"{later.at}, when trials had finished; those declared first decide ({', '.join(record.primary_groups)})."
+        others, first = ", ".join(later.groups) or "none", ", ".join(record.primary_groups)
+        what = (
+            f"the sweep file, which names no primary groups, has others by default ({others}) since"
+            if later.by_default
+            else f"the sweep file declared other primary groups ({others}) on"
         )
+        yield f"Careful: {what} {later.at}, when trials had finished; those declared first decide ({first})."
+
+
+def primary_origin(record: SweepRecord, declared: str) -> str:
+    """Who chose the primary groups, in words: `declared` where the sweep file did."""
+    return "by default, since the sweep file names none" if record.primary_by_default else declared
 
 
 def fairness_lines(collected: Collected, chosen: pl.DataFrame) -> tuple[str, ...]:
-    """As notes, in what the similarities of the chosen trials, or the searches before them, were not treated alike."""
+    """As notes, in what the similarities of the chosen trials, or the searches before them, were not treated alike.
+
+    What is reported of texts that trainings have seen comes first.
+    """
     notes = fairness_notes(chosen.unique("trial_id", keep="first", maintain_order=True).iter_rows(named=True))
-    return tuple(f"Not on equal terms: {note}." for note in (*notes, *collected.unequal_searches))
+    seen = collected.trials.join(chosen.select("trial_id").unique(), on="trial_id", how="semi")
+    leaking = (f"Leak: {leak}." for leak in leaks_of_sweep(seen, collected.record))
+    return (*leaking, *(f"Not on equal terms: {note}." for note in (*notes, *collected.unequal_searches)))
 
 
 def correction_name(options: TableOptions) -> str:

@@ -14,14 +14,11 @@ ROLES: tuple[Role, ...] = ("retriever", "base")
 
 
 def _checked_source(text: str) -> str:
-    return str(parse_source(text))
+    return str(parse_source(text, "weights"))
 
 
 def _checked_data_source(text: str) -> str:
-    source = parse_source(text)
-    if source.scheme == "trial":
-        raise ValueError(f"'{text}' is a checkpoint, which holds no data")
-    return str(source)
+    return str(parse_source(text, "data"))
 
 
 def checked_pinned(text: str) -> str:

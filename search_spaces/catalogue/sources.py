@@ -4,11 +4,24 @@
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 Scheme = Literal["hf", "path", "package", "python", "trial"]
+Use = Literal["weights", "data"]
 SCHEMES: tuple[Scheme, ...] = ("hf", "path", "package", "python", "trial")
+_FORMS: Mapping[Scheme, str] = {
+    "hf": "hf:ORG/NAME@REVISION",
+    "path": "path:FOLDER",
+    "package": "package:MODULE/PATH",
+    "trial": "trial:SWEEP_FOLDER/TRIAL_ID",
+    "python": "python:stdlib",
+}
+_NOT_FOR: Mapping[Use, Mapping[Scheme, str]] = {
+    "weights": {"python": "is the text of a Python library, which holds no weights"},
+    "data": {"trial": "is a checkpoint, which holds no data"},
+}
 UNPINNED = "unpinned"
 _REVISION = re.compile(r"[0-9a-f]{40}")
 _TRIAL_ID = re.compile(r"[0-9a-f]{16}")
@@ -32,17 +45,19 @@ class Source:
         return f"{self.scheme}:{self.location}" + (f"/{self.trial_id}" if self.trial_id else "")
 
 
-def parse_source(text: str) -> Source:
-    """Parse a source.
+def parse_source(text: str, use: Use | None = None) -> Source:
+    """Parse a source, of `use` where it is known what is read from it.
 
     Raises:
-        ValueError: no known scheme, an empty location, a hub id without a pinned (40 hex digits) revision, or a trial
-            without its identity.
+        ValueError: no known scheme, or none that holds what is to be read, an empty location, a hub id without a pinned
+            (40 hex digits) revision, or a trial without its identity.
     """
     scheme, _, rest = text.partition(":")
-    if scheme not in SCHEMES or not rest:
-        forms = "hf:ORG/NAME@REVISION, path:FOLDER, package:MODULE/PATH or trial:SWEEP_FOLDER/TRIAL_ID"
-        raise ValueError(f"'{text}' is not a source (write {forms})")
+    unfit = _NOT_FOR[use] if use else {}
+    if scheme not in SCHEMES or not rest or scheme in unfit:
+        *forms, last = (form for known, form in _FORMS.items() if known not in unfit)
+        what = unfit.get(scheme, "is not a source") if scheme in SCHEMES and rest else "is not a source"
+        raise ValueError(f"'{text}' {what} (write {', '.join(forms)} or {last})")
     if scheme == "hf":
         return _hub(text, rest)
     if scheme == "trial":

@@ -12,9 +12,12 @@ from typing import Any
 
 import yaml
 
+from tests.densesweep_here import densesweep_here
+
 ANIMALS = ["ant", "bear", "cat", "dog", "eel", "fox", "goat", "hen", "ibex", "jay", "koala", "lion"]
 PLACES = ["in the wood", "by the sea", "on the hill", "at night"]
 DEADLINE_S = 600.0
+_PLAIN = {"COLUMNS": "200", "NO_COLOR": "1"}
 
 
 def write_collection(folder: Path) -> Path:
@@ -58,6 +61,10 @@ class Sweep:
             process.kill()  # one that takes too long must not go on while other tests run
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
+    def here(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess:
+        """As `command`, in this process: for commands that start nothing, and what they print."""
+        return densesweep_here(*arguments, folder=self.file.parent, variables={**_PLAIN, **variables})
+
     def run(self) -> subprocess.CompletedProcess:
         """Run the sweep to its end."""
         return self.command("run", self.file.name)
@@ -91,7 +98,7 @@ class Sweep:
 
 
 def _environment() -> Mapping[str, str]:
-    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "COLUMNS": "200", "NO_COLOR": "1"}
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **_PLAIN}
 
 
 def make_sweep_in(home: Path, **blocks: Any) -> Sweep:

@@ -9,9 +9,9 @@ import yaml
 from orchestrator.resolve import resolve
 
 
-def _refused(sweep, *arguments: str) -> list[str]:
+def _refused(sweep, *arguments: str, in_a_process: bool = False) -> list[str]:
     """Run, expect exit code 2, nothing on standard output and no sweep folder; give the lines of the message."""
-    done = sweep.command(*(arguments or ("run", sweep.file.name)))
+    done = (sweep.command if in_a_process else sweep.here)(*(arguments or ("run", sweep.file.name)))
     assert done.returncode == 2, done.stdout + done.stderr
     assert done.stdout == ""
     assert not sweep.folder.exists()
@@ -20,7 +20,7 @@ def _refused(sweep, *arguments: str) -> list[str]:
 
 def test_all_problems_of_a_file_stand_on_a_line_each(make_sweep):
     sweep = make_sweep(axes={"similarity": ["cosine", "cosin"]}, training={"warmup": 1}, resourcs={"cpus": 1})
-    assert sorted(_refused(sweep)) == [
+    assert sorted(_refused(sweep, in_a_process=True)) == [
         "error: sweep.yaml: axes.similarity[1]: 'cosin' is not a similarity (did you mean 'cosine'?)",
         "error: sweep.yaml: resourcs: 'resourcs' is not a key of the sweep file (did you mean 'resources'?)",
         "error: sweep.yaml: training.warmup: 'warmup' is not a key of the sweep file (did you mean 'warmup_steps'?)",
@@ -192,7 +192,7 @@ def test_measures_that_cannot_be_computed(make_sweep, measures, key, said):
         (
             {"num_queries": 64, "candidates_per_query": 33},
             "data set 'zoo': candidates_per_query is 33 and num_queries 64, but the training data has 48 different "
-            "queries, of which 16 are held out: they do not fill one pool",
+            "queries, of which 16 are held out: they do not fill one pool (write 32 or less)",
         ),
     ],
 )
@@ -209,7 +209,7 @@ def test_a_best_trial_that_nothing_but_the_benchmarks_could_choose(make_sweep):
         "cannot be told"
     )
     assert "validation: {every_steps: N}" in line
-    assert make_sweep("one_seed", tracking={"register": True}).command("validate", "sweep.yaml").returncode == 0
+    assert make_sweep("one_seed", tracking={"register": True}).here("validate", "sweep.yaml").returncode == 0
 
 
 def test_an_unusable_tracking_uri_in_place_of_the_files_own(make_sweep):
@@ -230,7 +230,7 @@ def test_an_unusable_tracking_uri(make_sweep):
 
 def test_an_unwritable_sweep_folder(make_sweep):
     sweep = make_sweep()
-    done = sweep.command("run", sweep.file.name, "--storage", "/proc/sweep")
+    done = sweep.here("run", sweep.file.name, "--storage", "/proc/sweep")
     assert done.returncode == 2
     assert done.stderr.startswith("error: /proc/sweep: storage: this sweep folder cannot be written")
     assert done.stderr.count("\n") == 1
@@ -244,7 +244,7 @@ def test_more_cpus_or_gpus_than_there_are(make_sweep, command):
 
 
 def test_a_sweep_may_be_planned_where_it_cannot_run(make_sweep):
-    done = make_sweep(resources={"cpus": 1000}).command("plan", "sweep.yaml")
+    done = make_sweep(resources={"cpus": 1000}).here("plan", "sweep.yaml")
     assert done.returncode == 0
     assert "note: this machine could not run it: resources.cpus: 1000 CPUs for one trial, but" in done.stdout
 
@@ -252,11 +252,11 @@ def test_a_sweep_may_be_planned_where_it_cannot_run(make_sweep):
 def test_a_plan_for_a_cluster_is_not_held_against_this_machine(make_sweep):
     sweep = make_sweep(resources={"cpus": 1000})
     with socket.create_server(("127.0.0.1", 0)) as head:
-        planned = sweep.command("plan", "sweep.yaml", "--address", f"127.0.0.1:{head.getsockname()[1]}")
+        planned = sweep.here("plan", "sweep.yaml", "--address", f"127.0.0.1:{head.getsockname()[1]}")
     assert planned.returncode == 0, planned.stderr
     assert "0 done, 4 left" in planned.stdout
     assert "this machine" not in planned.stdout
-    refused = sweep.command("plan", "sweep.yaml", "--address", "127.0.0.1:1")
+    refused = sweep.here("plan", "sweep.yaml", "--address", "127.0.0.1:1")
     assert refused.returncode == 2
     assert "error: --address: no Ray head answers at 127.0.0.1:1" in refused.stderr
 
@@ -277,10 +277,76 @@ def test_problems_of_cells_weights_data_and_machine_stand_together(make_sweep):
         assert any(part in line for line in lines), part
 
 
-@pytest.mark.parametrize("command", ["status", "tables", "ui"])
+@pytest.mark.parametrize("command", ["status", "tables", "ui", "sync", "doctor"])
 def test_a_folder_that_is_no_sweep(make_sweep, command):
-    [line] = _refused(make_sweep(), command, "elsewhere")
+    """Each command as a process, as users start it."""
+    sweep = make_sweep()
+    (sweep.file.parent / "elsewhere").mkdir()
+    [line] = _refused(sweep, command, "elsewhere", in_a_process=True)
     assert line == "error: elsewhere: is no sweep folder (a sweep is made by: densesweep run FILE)"
+
+
+def test_a_sweep_that_is_not_there_is_told_from_a_folder_that_is_none(make_sweep):
+    sweep = make_sweep()
+    (sweep.file.parent / "animals").mkdir()
+    (sweep.file.parent / "animals" / "sweep.json").write_text("{}")
+    told = {
+        "nowhere": "nowhere: there is no such folder (a sweep is made by: densesweep run FILE)",
+        "animal": "animal: there is no such folder (did you mean 'animals'?)",
+        "no/where": "no/where: there is no such folder (a sweep is made by: densesweep run FILE)",
+        "swep.yaml": "swep.yaml: there is no such sweep file (did you mean 'sweep.yaml'?)",
+        "sweep.yaml": f"{sweep.folder}: is not there: sweep.yaml was not run into it (densesweep run sweep.yaml), "
+        "or its folder was named by --storage (name that folder)",
+    }
+    for named, line in told.items():
+        assert _refused(sweep, "status", named) == [f"error: {line}"]
+
+
+@pytest.mark.parametrize("command", ["validate", "plan", "run"])
+def test_folders_to_reuse_that_are_not_there_or_hold_no_sweep(make_sweep, command):
+    sweep = make_sweep(reuse=["demo", "data", "/nowhere/at/all", "ftp://x/y"])
+    first, second, third, fourth = _refused(sweep, command, "sweep.yaml")
+    where = f"in the working directory {sweep.file.parent}"
+    assert first == f"error: sweep.yaml: reuse[0]: there is no sweep folder demo {where}"
+    assert second == f"error: sweep.yaml: reuse[1]: there is no sweep folder data {where}"
+    assert third == "error: sweep.yaml: reuse[2]: there is no sweep folder /nowhere/at/all"
+    assert fourth.startswith("error: sweep.yaml: reuse[3]: 'ftp://x/y': sweep folders are not kept on ftp://")
+
+
+def test_splits_that_a_data_set_has_not_are_told_with_file_and_key(make_sweep):
+    data = {"name": "zoo", "source": "path:data", "train_split": "trian", "dev_split": "dve"}
+    sweep = make_sweep(
+        data_sets=[data],
+        axes={"training_data": ["zoo", "zoo/tran"]},
+        validation={"every_steps": 2},
+        evaluation={"groups": {"in_domain": ["zoo", "zoo/tset"]}},
+    )
+    assert sorted(_refused(sweep, "validate", "sweep.yaml")) == [
+        "error: sweep.yaml: axes.training_data: data set 'zoo': 'tran' is not a split (did you mean 'train'?)",
+        "error: sweep.yaml: data_sets[0].dev_split: data set 'zoo': 'dve' is not a split (known: test, train)",
+        "error: sweep.yaml: data_sets[0].train_split: data set 'zoo': 'trian' is not a split (did you mean 'train'?)",
+        "error: sweep.yaml: evaluation.groups.in_domain: data set 'zoo': 'tset' is not a split (did you mean 'test'?)",
+    ]
+
+
+@pytest.mark.parametrize("command", ["validate", "plan"])
+def test_choosing_by_what_is_reported_is_noted(make_sweep, command):
+    tune = {"spaces": {"learning_rate": {"loguniform": [1e-5, 1e-3]}}, "num_samples": 2, "seed": 9}
+    validation = {"data": "zoo/test", "every_steps": 2}
+    sweep = make_sweep(validation=validation, training={"learning_rate": None}, tune=tune)
+    leak = "note: zoo/test is validated on and reported: checkpoints and hyperparameters are chosen by the scores that"
+    assert leak in sweep.here(command, "sweep.yaml").stdout
+    assert "is validated on and reported" not in make_sweep("sound").here(command, "sweep.yaml").stdout
+
+
+def test_a_probe_that_small_data_cannot_fill_is_told_a_number_that_fits(make_sweep):
+    """The default probe, on 48 queries; what the message names is taken."""
+    default = {"num_queries": 1024, "candidates_per_query": 64}
+    [line] = _refused(make_sweep(probe=default), "validate", "sweep.yaml")
+    most = int(line.partition("(write ")[2].split()[0])
+    for name, number, code in (("fitting", most, 0), ("more", most + 1, 2)):
+        sweep = make_sweep(name, probe=default | {"candidates_per_query": number})
+        assert sweep.here("validate", "sweep.yaml").returncode == code
 
 
 def test_validate_says_the_same_and_starts_nothing(make_sweep):
@@ -298,7 +364,7 @@ def test_validate_says_the_same_and_starts_nothing(make_sweep):
 
 def test_plan_lists_what_is_left_out_and_why(make_sweep):
     sweep = make_sweep(axes={"init_regime": ["finetune", "from_base"]}, missing_checkpoints="leave_out")
-    done = sweep.command("plan", sweep.file.name)
+    done = sweep.here("plan", sweep.file.name)
     assert done.returncode == 0, done.stderr
     assert "left out: minilm/from_base: 'from_base' needs a base checkpoint" in done.stdout
     assert "2 cells; trials and probes: 0 done, 4 left" in done.stdout

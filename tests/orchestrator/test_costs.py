@@ -88,7 +88,7 @@ def test_speeds_of_another_kind_of_gpu_say_nothing(trial):
         assert found.flops(on_gpu, "fp32").value == 6 * 1_000_000 * expected
     on_another = speeds(rows, sizes(trial), "NVIDIA L4")
     assert on_another.of_shape(on_gpu) is None
-    assert on_another.flops(on_gpu, "fp32").basis.endswith("of one L4; nothing is measured on one yet")
+    assert on_another.flops(on_gpu, "fp32").basis.endswith("of one L4: no fp32 training is measured on one yet")
     anywhere = speeds(rows, sizes(trial), None)
     assert anywhere.of_shape(on_gpu).value == 20.0
     assert "2 finished trials on A100 and H100" in anywhere.of_shape(on_gpu).basis
@@ -97,11 +97,11 @@ def test_speeds_of_another_kind_of_gpu_say_nothing(trial):
 @pytest.mark.parametrize(
     ("gpu", "peak", "said"),
     [
-        ("NVIDIA H100 80GB HBM3", 989e12, "of one H100;"),
-        ("A100", 312e12, "of one A100;"),
-        (None, 312e12, "of one A100, since the kind of GPU is not known;"),
-        ("NVIDIA L40S", 181e12, "of one L40;"),
-        ("NVIDIA L4", 121e12, "of one L4;"),
+        ("NVIDIA H100 80GB HBM3", 989e12, "of one H100:"),
+        ("A100", 312e12, "of one A100:"),
+        (None, 312e12, "of one A100, since the kind of GPU is not known:"),
+        ("NVIDIA L40S", 181e12, "of one L40:"),
+        ("NVIDIA L4", 121e12, "of one L4:"),
     ],
 )
 def test_without_measurements_it_is_a_share_of_the_peak(trial, gpu, peak, said):
@@ -109,7 +109,7 @@ def test_without_measurements_it_is_a_share_of_the_peak(trial, gpu, peak, said):
     speed = speeds([], {}, gpu).flops(on_gpus, "bf16")
     assert speed.value == pytest.approx(0.35 * peak * 2)
     assert said in speed.basis
-    assert "nothing is measured yet" in speed.basis
+    assert "no bf16 training is measured yet" in speed.basis
 
 
 def test_lengths_are_about_those_of_the_tokenizer():
@@ -185,7 +185,9 @@ def test_the_sums_are_those_by_hand(plan):
     evaluated = documents_of(found.evaluations[0].spec.data, spec.encoder).num_texts
     assert evaluated == 48
     assert total.unit == "CPU"
-    assert total.hours > 0
+    assert [part.what for part in total.parts] == ["training", "evaluation", "probes"]
+    assert total.hours == pytest.approx(sum(part.hours for part in total.parts))
+    assert all(part.hours > 0 and part.bases for part in total.parts)
     assert not total.at_most
     assert total.unknown == ()
 

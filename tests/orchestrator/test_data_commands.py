@@ -14,6 +14,7 @@ from orchestrator.data_commands import entries_of, size
 from search_spaces.catalogue.data_sets import DATA_SETS, PARTS, default_groups
 from search_spaces.catalogue.sources import parse_source
 from search_spaces.problems import InputError
+from tests.densesweep_here import densesweep_here
 
 PROJECT = Path(__file__).resolve().parents[2]
 CARD = """---
@@ -47,7 +48,18 @@ def workplace(tmp_path):
 
 
 def data(workplace, *arguments):
-    """`densesweep data ARGUMENTS` in a process of its own, without a network."""
+    """`densesweep data ARGUMENTS` in this process, without a network."""
+    return densesweep_here(
+        "data",
+        *arguments,
+        folder=workplace,
+        variables={"DENSESWEEP_CACHE": str(workplace / "cache"), "COLUMNS": "200"},
+        hub=workplace / "hub",
+    )
+
+
+def data_in_a_process(workplace, *arguments):
+    """The same in a process of its own, which reads the environment as users set it."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(PROJECT),
@@ -119,6 +131,19 @@ def test_groups_parts_and_sweep_files_are_named_as_data_sets_are(workplace):
         assert [row["name"] for row in rows] == expected
     rows, _ = as_json(workplace, "list", "mine.yaml")
     assert rows[1]["source"] == f"path:{workplace / 'local'}"
+
+
+@pytest.mark.parametrize("command", ["list", "describe", "check", "fetch"])
+def test_each_command_says_as_a_process_what_it_says_here(workplace, command):
+    folder = snapshot(workplace, "novelhopqa", revision="b" * 40)
+    row = {"book": "Emma", "context": "Emma lived at Hartfield.", "question": "Where?", "answer": "Hartfield"}
+    (folder / "data").mkdir()
+    pq.write_table(pa.Table.from_pylist([row]), folder / "data" / "hop_1-00000-of-00001.parquet")
+    data(workplace, "fetch", "novelhopqa")  # what is built is another state than what is fetched
+    alone = data_in_a_process(workplace, command, "novelhopqa", "scifact", "--json")
+    here = data(workplace, command, "novelhopqa", "scifact", "--json")
+    assert (alone.returncode, alone.stdout, alone.stderr) == (here.returncode, here.stdout, here.stderr)
+    assert alone.stdout + alone.stderr
 
 
 def test_what_is_in_the_cache_is_fetched_then_built_and_needs_no_network(workplace):

@@ -65,7 +65,7 @@ def test_a_query_that_all_documents_are_relevant_to_is_told(make_sweep):
 
 def test_validate_and_plan_print_it(sweep):
     for command in ("validate", "plan"):
-        done = sweep.command(command, sweep.file.name)
+        done = sweep.here(command, sweep.file.name)
         assert (done.returncode, f"note: data set 'zoo', split 'train': {SHORT}" in done.stdout) == (0, True), (
             done.stderr
         )

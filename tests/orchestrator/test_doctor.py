@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pyarrow.parquet as pq
 import pytest
@@ -105,76 +107,155 @@ def test_a_running_sweep_is_looked_at_and_not_repaired(sweep):
     assert state_of(open_store(str(sweep.folder)), "sweep") == "free"
 
 
-def test_a_folder_damaged_in_every_way_is_repaired_and_run_again_to_equal_tables(sweep):
-    table, sound = table_of(sweep), _files(sweep.folder)
+@dataclass(frozen=True, kw_only=True)
+class Damage:
+    """What was done to a sound folder: `severities` by place as doctor names it, and the trials that lost something."""
+
+    severities: dict[str, str]
+    changed: Path
+    stuck: Path
+    untrained: Path
+
+
+def _damage(sweep) -> Damage:
+    """A fault of every kind: changed, cut off, of another version, missing, stale, left over, and in MLflow."""
+    folder = sweep.folder
     changed, stuck = _trained(sweep)
-    weights = changed / "checkpoint" / "model.safetensors"
-    data = bytearray(weights.read_bytes())
+    [untrained] = set((folder / "trials").iterdir()) - {changed, stuck}
+    evaluation, probe = _damage_rows(folder, stuck)
+    _flip_last_bit(changed / "checkpoint" / "model.safetensors")
+    _leave_unfinished(folder, untrained)
+    names = {path: str(path.relative_to(folder)) for path in (evaluation, changed, stuck, untrained, probe)}
+    return Damage(
+        changed=changed,
+        stuck=stuck,
+        untrained=untrained,
+        severities={
+            f"{names[changed]}/checkpoint": "broken",
+            f"{names[stuck]}/history.parquet": "broken",
+            f"{names[stuck]}/evaluations.json": "broken",
+            names[evaluation]: "broken",
+            names[probe]: "stale",
+            f"{names[untrained]}/steps": "leftover",
+            "unfinished/0123": "leftover",
+            "trials/.partial-cut-off": "leftover",
+            f"MLflow run {_leave_running(sweep)}": "stale",
+        },
+    )
+
+
+def _flip_last_bit(file: Path) -> None:
+    data = bytearray(file.read_bytes())
     data[-1] ^= 1
-    weights.write_bytes(data)
-    [untrained] = set((sweep.folder / "trials").iterdir()) - {changed, stuck}
-    (untrained / "steps" / "00000004").mkdir(parents=True)
-    (untrained / "steps" / "00000004" / "model.safetensors").write_bytes(b"1" * 5000)
-    status = json.loads((untrained / "status.json").read_text())
-    (untrained / "status.json").write_text(json.dumps({**status, "state": "running"}))
-    history = pq.read_table(stuck / "history.parquet")
-    pq.write_table(history.replace_schema_metadata({"densesweep.schema": "history/0"}), stuck / "history.parquet")
-    (stuck / "evaluations.json").write_text("{")
-    first, second = sorted((sweep.folder / "evaluations").glob("*/per_query.parquet"))[:2]
+    file.write_bytes(data)
+
+
+def _damage_rows(folder: Path, trial: Path) -> tuple[Path, Path]:
+    """Rows of another version, cut off, and gone; returns the rows that are cut off, and the probe without rows."""
+    history = pq.read_table(trial / "history.parquet")
+    pq.write_table(history.replace_schema_metadata({"densesweep.schema": "history/0"}), trial / "history.parquet")
+    (trial / "evaluations.json").write_text("{")
+    first, second = sorted((folder / "evaluations").glob("*/per_query.parquet"))[:2]
     first.write_bytes(first.read_bytes()[:-20])
     second.unlink()
-    [probe] = (sweep.folder / "probes").glob("*/probes.parquet")
+    [probe] = (folder / "probes").glob("*/probes.parquet")
     probe.unlink()
-    (sweep.folder / "unfinished" / "0123").mkdir(parents=True)
-    (sweep.folder / "unfinished" / "0123" / "state.npz").write_bytes(b"1" * 100)
-    (sweep.folder / "trials" / ".partial-cut-off").mkdir()
-    (sweep.folder / "trials" / ".partial-cut-off" / "half").write_bytes(b"1" * 700)
+    return first, probe.parent
+
+
+def _leave_unfinished(folder: Path, trial: Path) -> None:
+    """What killed processes leave: a trial that runs, its steps, a part of an evaluation, a part of a write."""
+    status = json.loads((trial / "status.json").read_text())
+    (trial / "status.json").write_text(json.dumps({**status, "state": "running"}))
+    leftovers = {
+        trial / "steps" / "00000004" / "model.safetensors": 5000,
+        folder / "unfinished" / "0123" / "state.npz": 100,
+        folder / "trials" / ".partial-cut-off" / "half": 700,
+    }
+    for file, num_bytes in leftovers.items():
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"1" * num_bytes)
+
+
+def _leave_running(sweep) -> str:
+    """A run that MLflow takes for running."""
     from mlflow import MlflowClient
 
-    left_running = _runs_by_state(sweep)["FINISHED"][0]
-    MlflowClient(tracking_uri=place_of(open_store(str(sweep.folder)), None).uri).update_run(left_running, "RUNNING")
+    left = _runs_by_state(sweep)["FINISHED"][0]
+    MlflowClient(tracking_uri=place_of(open_store(str(sweep.folder)), None).uri).update_run(left, "RUNNING")
+    return left
 
-    code, found = _doctor(sweep)
+
+@dataclass(frozen=True, kw_only=True)
+class Recovery:
+    """What was seen of a damaged folder: as doctor found it, repaired it, and as it is after another run."""
+
+    damage: Damage
+    table: str
+    files: dict[str, tuple[int, int]]
+    found: tuple[int, list[dict]]
+    shown: CompletedProcess[str]
+    repaired: tuple[int, list[dict]]
+    runs_by_state: dict[str, list[str]]
+    out_of_run: str
+
+
+@pytest.fixture(scope="module")
+def recovery(sweep):
+    table, files = table_of(sweep), _files(sweep.folder)
+    damage = _damage(sweep)
+    return Recovery(
+        damage=damage,
+        table=table,
+        files=files,
+        found=_doctor(sweep),
+        shown=sweep.command("doctor", str(sweep.folder), "--no-hashes"),
+        repaired=_doctor(sweep, "--repair"),
+        runs_by_state=_runs_by_state(sweep),
+        out_of_run=_run(sweep),
+    )
+
+
+def test_every_damage_is_found_and_told_with_its_reason_and_size(sweep, recovery):
+    code, found = recovery.found
     assert code == 1
-    by_where = {finding["where"]: finding for finding in found}
-    relative = {path: str(path.relative_to(sweep.folder)) for path in (first, changed, stuck, untrained, probe.parent)}
-    expected = {
-        f"{relative[changed]}/checkpoint": "broken",
-        f"{relative[stuck]}/history.parquet": "broken",
-        f"{relative[stuck]}/evaluations.json": "broken",
-        relative[first]: "broken",
-        relative[probe.parent]: "stale",
-        f"{relative[untrained]}/steps": "leftover",
-        "unfinished/0123": "leftover",
-        "trials/.partial-cut-off": "leftover",
-        f"MLflow run {left_running}": "stale",
-    }
-    assert {where: by_where[where]["severity"] for where in expected} == expected
-    assert "its hash is" in by_where[f"{relative[changed]}/checkpoint"]["what"]
-    assert "rows of 'history/0' where" in by_where[f"{relative[stuck]}/history.parquet"]["what"]
-    assert by_where[f"{relative[untrained]}/steps"]["num_bytes"] == 5000
+    damage, by_where = recovery.damage, {finding["where"]: finding for finding in found}
+    assert {where: by_where[where]["severity"] for where in damage.severities} == damage.severities
+    changed, stuck, untrained = (
+        str(path.relative_to(sweep.folder)) for path in (damage.changed, damage.stuck, damage.untrained)
+    )
+    assert "its hash is" in by_where[f"{changed}/checkpoint"]["what"]
+    assert "rows of 'history/0' where" in by_where[f"{stuck}/history.parquet"]["what"]
+    assert by_where[f"{untrained}/steps"]["num_bytes"] == 5000
     assert by_where["trials/.partial-cut-off"]["num_bytes"] == 700
     assert not any(finding["repaired"] for finding in found)
 
-    shown = sweep.command("doctor", str(sweep.folder), "--no-hashes")
-    assert shown.returncode == 1
-    assert "To repair (frees " in shown.stdout
-    assert "its hash is" not in shown.stdout
 
-    code, repaired = _doctor(sweep, "--repair")
-    assert {finding["where"] for finding in repaired if finding["repaired"]} >= set(expected)
+def test_without_hashes_a_changed_checkpoint_is_not_seen_and_the_rest_is(recovery):
+    assert recovery.shown.returncode == 1
+    assert "To repair (frees " in recovery.shown.stdout
+    assert "its hash is" not in recovery.shown.stdout
+
+
+def test_all_damage_is_repaired_but_what_is_missing_then(recovery):
+    code, findings = recovery.repaired
+    assert {finding["where"] for finding in findings if finding["repaired"]} >= set(recovery.damage.severities)
     assert code == 1, "what is missing is to be run"
-    assert {finding["severity"] for finding in repaired if not finding["repaired"]} == {"missing"}
-    assert "RUNNING" not in _runs_by_state(sweep)
+    assert {finding["severity"] for finding in findings if not finding["repaired"]} == {"missing"}
+    assert "RUNNING" not in recovery.runs_by_state
 
-    out = _run(sweep)
-    assert "Nothing is left to run" not in out
-    assert table_of(sweep) == table
+
+def test_the_next_run_makes_what_was_lost_and_gives_equal_tables(sweep, recovery):
+    assert "Nothing is left to run" not in recovery.out_of_run
+    assert table_of(sweep) == recovery.table
     assert _doctor(sweep) == (0, [])
     assert {from_bytes(Status, p.read_bytes()).state for p in sweep.folder.glob("*/*/status.json")} == {"finished"}
-    assert set(_files(sweep.folder)) == set(sound)
-    untouched = [path for path in sound if not path.startswith((str(changed), str(stuck))) and "/trials/" in path]
+    assert set(_files(sweep.folder)) == set(recovery.files)
+
+
+def test_what_was_not_damaged_is_not_made_again(sweep, recovery):
+    damaged = (str(recovery.damage.changed), str(recovery.damage.stuck))
+    untouched = [path for path in recovery.files if not path.startswith(damaged) and "/trials/" in path]
     assert untouched
-    assert all(
-        _files(sweep.folder)[path] == sound[path] for path in untouched if path.endswith((".parquet", "tensors"))
-    )
+    now = _files(sweep.folder)
+    assert all(now[path] == recovery.files[path] for path in untouched if path.endswith((".parquet", "tensors")))

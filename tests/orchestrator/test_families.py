@@ -159,7 +159,8 @@ def test_an_unused_family_is_not_read(make_sweep):
 @pytest.mark.parametrize("command", ["validate", "plan", pytest.param("run", marks=pytest.mark.heavy)])
 def test_a_dropped_normalize_is_said_in_one_line(sweep_of, tmp_path, command):
     folder = folder_of(tmp_path / "tiny" / "st")
-    done = sweep_of(retriever={"source": "path:st"}).command(command, "sweep.yaml")
+    sweep = sweep_of(retriever={"source": "path:st"})
+    done = (sweep.command if command == "run" else sweep.here)(command, "sweep.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
     notes = [line for line in done.stdout.splitlines() if line.startswith("note: ")]
     assert notes == [

@@ -1,6 +1,7 @@
 """A plan knows what a run takes over from other folders: it says so, counts it as done, and costs nothing for it."""
 
 import json
+from pathlib import Path
 
 import pytest
 from mirrored_sweeps import end_trial
@@ -25,7 +26,13 @@ COSINE, QNORM, UNTRAINED = (f"minilm-1l/finetune/{name}" for name in ("cosine/s0
 @pytest.fixture
 def other(tmp_path) -> Store:
     """Another sweep folder."""
-    return open_store(str(tmp_path / "other"))
+    return sweep_folder(tmp_path / "other")
+
+
+def sweep_folder(folder: Path) -> Store:
+    made = open_store(str(folder))
+    made.write(layout.SWEEP_RECORD, b"{}")  # what a sweep folder is known by; nothing here reads it
+    return made
 
 
 def finish(other: Store, sweep: Sweep, *titles: str, evaluated: bool = True) -> None:
@@ -52,7 +59,7 @@ def planned(sweep: Sweep) -> tuple[dict, str]:
     """The plan as JSON, and as text."""
     texts = []
     for more in (("--json",), ()):
-        done = sweep.command("plan", sweep.file.name, *more)
+        done = sweep.here("plan", sweep.file.name, *more)
         assert done.returncode == 0, done.stderr
         texts.append(done.stdout)
     return json.loads(texts[0]), texts[1]
@@ -108,7 +115,7 @@ def test_what_the_folder_has_itself_is_not_taken_over(make_sweep, other):
 
 
 def test_the_first_of_several_folders_that_has_it_is_named(make_sweep, other, tmp_path):
-    third = open_store(str(tmp_path / "third"))
+    third = sweep_folder(tmp_path / "third")
     sweep = make_sweep(reuse=[other.uri, third.uri])
     finish(other, sweep, COSINE)
     finish(third, sweep, COSINE, QNORM)

@@ -48,16 +48,16 @@ def edit(sweep, old, new):
 def test_primary_groups_declared_after_a_trial_has_finished_are_kept_beside_those_that_decide(make_sweep):
     sweep = make_sweep()
     first, store = planned(sweep), open_store(str(sweep.folder))
-    assert first.primary_groups
+    assert first.primary.groups
     record = sweep_record(first)
-    other = (*first.primary_groups, "another")
+    other = (*first.primary.groups, "another")
     finished = PlannedTrial(trial_id="finished", title="a trial of the file as it was")
     store.write(SWEEP_RECORD, to_bytes(replace(record, primary_groups=other, trials=(finished,))))
-    assert make_plan(resolve(sweep.file), store).primary_groups == first.primary_groups, "nothing has finished"
+    assert make_plan(resolve(sweep.file), store).primary.groups == first.primary.groups, "nothing has finished"
     store.write(trial_rows(finished.trial_id), b"rows")
     recorded = sweep_record(make_plan(resolve(sweep.file), store))
     assert recorded.primary_groups == other
-    assert [later.groups for later in recorded.redeclared] == [first.primary_groups]
+    assert [later.groups for later in recorded.redeclared] == [first.primary.groups]
 
 
 def test_what_did_not_change_is_no_problem(finished):
@@ -156,6 +156,6 @@ def test_run_and_plan_refuse(finished):
     corpus = sweep.file.parent / "data" / "corpus.jsonl"
     corpus.write_text(corpus.read_text().replace("The ant", "An ant"))
     for command in ("plan", "run"):
-        done = sweep.command(command, "sweep.yaml")
+        done = sweep.here(command, "sweep.yaml")
         assert done.returncode == 2
         assert "sweep.yaml: training_data: split 'train' of data set 'zoo' changed" in done.stderr

@@ -14,6 +14,7 @@ from orchestrator.show_plan import num_cells
 from results.best import best_trials
 from search_spaces.identity import trial_id
 from search_spaces.specs import to_json
+from tests.densesweep_here import densesweep_here
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,16 +27,12 @@ def planned(*arguments, home):
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
 
 
-def as_json(*arguments, home):
-    done = planned(*arguments, "--json", home=home)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 @pytest.fixture(scope="module")
 def paper(tmp_path_factory):
     """The study's plan on a machine that has nothing of it."""
-    return as_json(ROOT / "search_spaces" / "paper.yaml", home=tmp_path_factory.mktemp("hub"))
+    done = planned(ROOT / "search_spaces" / "paper.yaml", "--json", home=tmp_path_factory.mktemp("hub"))
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 def test_a_plan_lists_what_is_missing_with_sizes_and_commands(paper):
@@ -59,7 +56,7 @@ def test_a_plan_without_weights_still_counts(paper):
     assert paper["costs"]["unit"] == "GPU"
     assert paper["costs"]["hours"] > 100
     assert paper["costs"]["at_most"]
-    assert all(basis.startswith("by FLOPs") for basis in paper["costs"]["bases"])
+    assert all(basis.startswith("by FLOPs") for part in paper["costs"]["parts"] for basis in part["bases"])
     assert any("novelhopqa" in line for line in paper["costs"]["unknown"])
     assert any("this machine could not run it: resources.devices" in line for line in paper["notices"])
     assert paper["unequal_terms"] == []
@@ -87,7 +84,8 @@ def test_plan_counts_the_cells_that_have_a_registered_model_each(make_sweep):
 
 
 def test_a_part_needs_less(tmp_path):
-    done = planned(ROOT / "search_spaces" / "paper.yaml", "--only", "family=contriever,similarity=qnorm", home=tmp_path)
+    arguments = (str(ROOT / "search_spaces" / "paper.yaml"), "--only", "family=contriever,similarity=qnorm")
+    done = densesweep_here("plan", *arguments, folder=tmp_path, variables={"COLUMNS": "250"}, hub=tmp_path / "hub")
     assert done.returncode == 0, done.stderr
     assert "Qwen" not in done.stdout
     assert "missing: weights hf:facebook/contriever@" in done.stdout
@@ -99,7 +97,7 @@ def test_a_part_needs_less(tmp_path):
 
 
 def test_unknown_names_and_values_of_a_part_are_refused_together(make_sweep):
-    done = make_sweep().command("plan", "sweep.yaml", "--only", "familly=minilm,similarity=cosin,seed,learning_rate=1")
+    done = make_sweep().here("plan", "sweep.yaml", "--only", "familly=minilm,similarity=cosin,seed,learning_rate=1")
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         "error: --only: familly=minilm: 'familly' is not an axis or hyperparameter (did you mean 'family'?)",
@@ -111,17 +109,17 @@ def test_unknown_names_and_values_of_a_part_are_refused_together(make_sweep):
 
 def test_values_that_no_cell_has_together_are_refused(make_sweep):
     sweep = make_sweep(exclude=[{"similarity": "qnorm", "seed": 1}], axes={"seed": [0, 1]})
-    done = sweep.command("plan", "sweep.yaml", "--only", "similarity=qnorm,seed=1")
+    done = sweep.here("plan", "sweep.yaml", "--only", "similarity=qnorm,seed=1")
     assert done.returncode == 2
     assert "--only: similarity=qnorm,seed=1: no cell of the sweep has all of these values together" in done.stderr
     assert "not on equal terms: minilm-1l/finetune on zoo: seeds: 0, 1 under cosine; 0 under qnorm" in (
-        sweep.command("plan", "sweep.yaml").stdout
+        sweep.here("plan", "sweep.yaml").stdout
     )
 
 
 def test_a_value_may_stand_for_either_and_numbers_are_read(make_sweep):
     sweep = make_sweep(axes={"seed": [0, 1], "similarity": ["cosine", "qnorm", "dot"]})
-    found = sweep.command(
+    found = sweep.here(
         "plan", "sweep.yaml", "--json", "--only", "similarity=qnorm,similarity=dot,seed=1,learning_rate=1e-4"
     )
     assert [trial["title"] for trial in json.loads(found.stdout)["trials"]] == [
@@ -137,7 +135,7 @@ def test_a_tuned_sweep_says_what_is_searched(make_sweep):
         validation={"data": "zoo/test", "every_steps": 3},
         tune={"spaces": {"learning_rate": {"loguniform": [1e-5, 1e-3]}}, "num_samples": 5, "seed": 9},
     )
-    found = json.loads(sweep.command("plan", "sweep.yaml", "--json").stdout)
+    found = json.loads(sweep.here("plan", "sweep.yaml", "--json").stdout)
     assert found["studies"] == [
         {
             "title": f"minilm-1l/finetune/{similarity}",
@@ -152,14 +150,14 @@ def test_a_tuned_sweep_says_what_is_searched(make_sweep):
     assert found["costs"]["steps"] == 2 * (5 + 1) * 6
     assert found["unequal_terms"] == []
     sweep.file.write_text(sweep.file.read_text().replace("num_samples: 5", "num_samples: 5\n  per: similarity=cosine"))
-    found = json.loads(sweep.command("plan", "sweep.yaml", "--json").stdout)
+    found = json.loads(sweep.here("plan", "sweep.yaml", "--json").stdout)
     assert [study["num_trials"] for study in found["studies"]] == [2]
     assert [line.partition(",")[0] for line in found["unequal_terms"]] == [
         "hyperparameters are searched under cosine alone"
     ]
-    validated = sweep.command("validate", "sweep.yaml").stdout
+    validated = sweep.here("validate", "sweep.yaml").stdout
     assert validated.endswith("sweep.yaml: 1 search, 1 trials and 1 probes, no problems.\n")
-    refused = sweep.command("plan", "sweep.yaml", "--only", "learning_rate=1e-5")
+    refused = sweep.here("plan", "sweep.yaml", "--only", "learning_rate=1e-5")
     assert refused.returncode == 2
     assert "is searched, and what value it will have is not known before" in refused.stderr
 
@@ -179,9 +177,9 @@ def test_a_part_is_run_and_then_the_rest(make_sweep):
     assert (planned["done"], planned["left"]) == (3, 1)
     assert [t["title"] for t in planned["trials"] if t["state"] == "left"] == ["minilm-1l/finetune/cosine/s0"]
     assert planned["costs"]["steps"] == 6
-    assert any(
-        basis.startswith("measured by 1 finished trial of the same shape") for basis in planned["costs"]["bases"]
-    )
+    told = {part["what"]: part["bases"] for part in planned["costs"]["parts"]}
+    assert told["training"] == ["measured by 1 finished trial of the same shape"]
+    assert told["evaluation"] == ["by FLOPs, from the measured speed of 1 finished trial of other shapes"]
 
     again = sweep.command("run", "sweep.yaml", "--only", "similarity=qnorm")
     assert "Nothing is left to run: 2 trials and 1 probes with similarity=qnorm of 'tiny' are finished." in again.stdout

@@ -64,17 +64,17 @@ def _table(sweep, *arguments: str) -> str:
 
 def test_plan_tells_of_pools_and_problems_are_told_together(make_sweep):
     sweep = make_sweep(evaluation={"tier": "pool", "pool": POOL})
-    planned = sweep.command("plan", sweep.file.name)
+    planned = sweep.here("plan", sweep.file.name)
     assert planned.returncode == 0, planned.stderr
     [line] = [line for line in planned.stdout.splitlines() if "pool of zoo/test" in line]
     assert line.rstrip().endswith("to build")
     wrong = make_sweep("wrong", evaluation={"pool": {"bm25_top": -1}, "tier": {"in_doman": "pool"}})
-    refused = wrong.command("validate", wrong.file.name)
+    refused = wrong.here("validate", wrong.file.name)
     assert refused.returncode == 2
     assert "evaluation.pool.bm25_top" in refused.stderr
     assert "did you mean 'in_domain'?" in refused.stderr
     idle = make_sweep("idle", evaluation={"pool": POOL})
-    refused = idle.command("validate", idle.file.name)
+    refused = idle.here("validate", idle.file.name)
     assert "evaluation.pool: no data set is evaluated on a pool" in refused.stderr
 
 

@@ -65,7 +65,7 @@ def test_plain_lines_tell_of_starts_ends_and_some_steps(make_progress):
     assert lines[1] == "title-a: step 1/10, loss 1.2500, 16.0 pairs/s"
     assert lines[2] == "title-a: step 10/10, loss 1.2500, 16.0 pairs/s"  # the last, and none of those between
     assert lines[3] == "title-a: will be tried again (worker died: killed)"
-    assert lines[4].startswith("title-a: finished in ")
+    assert lines[4] == "title-a: finished"  # its status does not say when
     assert len(lines) == 5
 
 
@@ -92,3 +92,20 @@ def test_a_terminal_gets_the_live_table(make_progress):
         progress(Ended(key="a", status=FINISHED))
     assert "1 of 2 done" in out.getvalue()
     assert "title-a" in out.getvalue()
+
+
+def test_what_a_trial_waited_for_is_no_part_of_what_it_took(make_progress):
+    """It is told of as started when devices are asked for; its status says when they were there."""
+    progress, out = make_progress(terminal=False)
+    progress(Started(key="a"))
+    progress(Ended(key="a", status=replace(FINISHED, finished_at="2026-01-01T00:01:30+00:00")))
+    progress(Started(key="b"))
+    progress(Ended(key="b", status=FINISHED, worked_s=12.4))
+    assert out.getvalue().splitlines()[1::2] == ["title-a: finished in 90 s", "title-b: finished in 12 s"]
+
+
+def test_what_never_started_took_no_time(make_progress):
+    progress, out = make_progress(terminal=False)
+    failed = replace(FINISHED, state="failed", finished_at=FINISHED.started_at, reason="found no place")
+    progress(Ended(key="a", status=failed))
+    assert out.getvalue().splitlines() == ["title-a: failed (found no place)"]

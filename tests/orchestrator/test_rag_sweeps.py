@@ -38,7 +38,7 @@ def test_a_reader_or_questions_that_cannot_be_used_are_refused_before_anything_i
     shutil.rmtree(home / "reader")
     save_llama(home / "reader")
     shutil.copy(home / "data" / "queries.jsonl", home / "quiz" / "queries.jsonl")
-    refused = sweep.command("validate", sweep.file.name)
+    refused = sweep.here("validate", sweep.file.name)
     assert refused.returncode == 2
     reader, questions = sorted(refused.stderr.splitlines())[::-1]
     assert reader.startswith("error: sweep.yaml: evaluation.rag.reader: ")

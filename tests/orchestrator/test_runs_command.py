@@ -59,10 +59,11 @@ def runs_command(*arguments: object) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-@pytest.fixture
-def kept(make_sweep, tmp_path) -> Kept:
+@pytest.fixture(scope="module")
+def finished(make_sweep_in, tmp_path_factory) -> Path:
     """Two trained trials and the untrained one; the data set grades twice, as TREC-DL does, and takes from 2 on."""
-    sweep = make_sweep(
+    sweep = make_sweep_in(
+        tmp_path_factory.mktemp("runs") / "tiny",
         data_sets=[{"name": "zoo", "source": "path:data", "train_split": "train", "relevance_threshold": 2}],
         training={"steps": 2},
         axes={"similarity": ["dot", "qnorm"]},
@@ -79,7 +80,17 @@ def kept(make_sweep, tmp_path) -> Kept:
         )
     store = open_store(str(sweep.folder))
     run_trials(store, write_plan(sweep.file, store))
-    return Kept(file=sweep.file, store=store, exported=tmp_path / "runs")
+    return sweep.file.parent
+
+
+@pytest.fixture
+def kept(finished, tmp_path) -> Kept:
+    """A copy of that sweep, its data and its file, to change."""
+    home = Path(shutil.copytree(finished, tmp_path / "tiny"))
+    file, store = home / "sweep.yaml", open_store(str(home / "sweep"))
+    file.write_text(file.read_text().replace(str(finished), str(home)))
+    write_plan(file, store)  # specs name the copied data
+    return Kept(file=file, store=store, exported=tmp_path / "runs")
 
 
 def read_run(file: Path) -> dict[str, dict[str, float]]:

@@ -40,11 +40,11 @@ def sweep(make_sweep):
 def test_an_asymmetric_similarity_needs_a_word_and_a_batch_enough_pairs(sweep):
     text = sweep.file.read_text()
     sweep.file.write_text(text.replace("allow_asymmetric: true", "allow_asymmetric: false"))
-    refused = sweep.command("validate", sweep.file.name)
+    refused = sweep.here("validate", sweep.file.name)
     assert refused.returncode == 2
     assert refused.stderr.startswith("error: sweep.yaml: axes.similarity: task 'sts' needs sim(a, b) = sim(b, a)")
     sweep.file.write_text(text.replace("global_batch: 8", "global_batch: 9"))
-    refused = sweep.command("validate", sweep.file.name)
+    refused = sweep.here("validate", sweep.file.name)
     assert refused.returncode == 2
     expected = "error: sweep.yaml: training.global_batch: 9, but 'pairs' has only 8 scored pairs to fill it"
     assert refused.stderr.splitlines() == [expected]

@@ -1,11 +1,12 @@
 """Primary groups are those declared before there were results; what is declared later is told, and decides nothing."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from results.collect import collect
-from results.declarations import declared_groups
+from results.declarations import PrimaryGroups, declared_groups
 from results.layout import SWEEP_RECORD, SweepRecord, from_bytes, to_bytes
 from results.store import open_store
 from results.tables import TABLES, TableOptions
@@ -18,10 +19,12 @@ def folder(tmp_path):
     return SweepFolder(store=open_store(str(tmp_path / "sweep")), evaluations=evaluations, primary_groups=("beir",))
 
 
-def declare(folder, *groups):
+def declare(folder, *groups, by_default=False):
     """What a run of the sweep file that declares these groups leaves in the record."""
-    folder.primary_groups, folder.redeclared = declared_groups(groups, folder.store)
-    folder.store.write(SWEEP_RECORD, to_bytes(folder.record()))
+    found = declared_groups(PrimaryGroups(groups=groups, by_default=by_default), folder.store)
+    folder.primary_groups, folder.redeclared = found.groups, found.redeclared
+    record = replace(folder.record(), primary_by_default=found.by_default)
+    folder.store.write(SWEEP_RECORD, to_bytes(record))
     return from_bytes(SweepRecord, folder.store.read(SWEEP_RECORD))
 
 
@@ -55,3 +58,23 @@ def test_then_the_first_declaration_decides_and_each_change_is_kept_with_its_tim
     for name in ("fisher_check", "fisher_summary", "fisher_tau", "claims"):
         notes = TABLES[name].build(collected, TableOptions()).notes
         assert any(told in note for note in notes), name
+
+
+def test_groups_that_nobody_declared_are_not_told_as_declared(folder):
+    for similarity in ("qnorm", "dnorm"):
+        folder.add_trial(trained(similarity), two_queries((0.4, 0.3)))
+    folder.add_probe(probe(), {16: -0.2})
+    first = declare(folder, "beir", by_default=True)
+    grown = declare(folder, "beir", "bright", by_default=True)
+    assert grown.primary_by_default
+    assert grown.redeclared[0].by_default
+    for name in ("fisher_check", "fisher_summary", "fisher_tau"):
+        before, after = (
+            " ".join(TABLES[name].build(collect(folder.store, r), TableOptions()).notes) for r in (first, grown)
+        )
+        assert "by default, since the sweep file names none" in before
+        assert "declared" not in before
+        assert "the sweep file, which names no primary groups, has others by default (beir, bright) since" in after
+    named = declare(folder, "bright")
+    assert not named.redeclared[-1].by_default
+    assert named.primary_by_default, "those of the record decide"

@@ -33,6 +33,7 @@ def test_axes_are_crossed_and_untrained_checkpoints_added(parse, raw):
 
 def test_include_overrides_axes_and_hyperparameters(parse, raw):
     raw["axes"]["hyperparameters"] = {"learning_rate": [1e-4, 2e-4]}
+    del raw["training"]["learning_rate"]
     raw["include"] = [
         {
             "family": {"name": "smollm2", "layers": 2},
@@ -99,6 +100,14 @@ def test_training_on_a_data_set_without_train_split_is_refused(parse, raw):
     raw["axes"]["training_data"] = "pydoc"
     with pytest.raises(InputError, match=r"axes\.training_data\[0\]: data set 'pydoc' names no train split"):
         _expand(parse, raw)
+    raw["include"] = [{"similarity": "dot"}]
+    with pytest.raises(InputError) as caught:
+        _expand(parse, raw)
+    assert "include" not in str(caught.value), "the block takes its training data from the axes"
+    raw["include"] = [{"similarity": "dot", "training_data": ["attack", "pydoc"]}]
+    with pytest.raises(InputError, match=r"include\[0\]\.training_data\[1\]: data set 'pydoc' names no train split"):
+        _expand(parse, raw)
+    del raw["include"]
     raw["axes"]["training_data"] = "pydoc/test"
     assert _expand(parse, raw).trials[0].training_data.split == "test"
 

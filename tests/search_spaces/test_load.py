@@ -54,7 +54,7 @@ def _problems(parse, content):
         (["axes", "scale"], "fixed(0)", "axes.scale[0]: 'fixed(0)' is not a scale"),
         (["axes", "task"], "rank", "axes.task[0]: 'rank': input should be 'contrastive' or 'sts'"),
         (["axes", "hyperparameters"], {"lr": 1}, "axes.hyperparameters: 'lr' is not a hyperparameter"),
-        (["axes", "hyperparameters"], {"steps": [0]}, "axes.hyperparameters: steps: 0: Input should be greater than 0"),
+        (["axes", "hyperparameters"], {"steps": [0]}, "axes.hyperparameters: steps: 0: input should be greater than 0"),
         (["training", "steps"], 0, "training.steps: 0: input should be greater than 0"),
         (["training", "learning_rate"], "fast", "training.learning_rate: 'fast': input should be a valid number"),
         (["training", "learning_rate"], float("nan"), "training.learning_rate: "),

@@ -155,7 +155,7 @@ def test_asha_compares_at_its_rungs(parse, tuned):
         ({"seed": 1}, "tune.seed: 1 is a seed that is reported"),
         ({"spaces": {"learning_rat": {"uniform": [0.1, 0.2]}}}, "tune.spaces: 'learning_rat' is not a hyperparameter"),
         ({"spaces": {"steps": {"int": [1, 2]}}}, "tune.spaces: steps: is the budget of every sample"),
-        ({"spaces": {"learning_rate": {"uniform": [0.1, 2]}}}, "tune.spaces: learning_rate: 2.0: Input should be less"),
+        ({"spaces": {"learning_rate": {"uniform": [0.1, 2]}}}, "tune.spaces: learning_rate: 2.0: input should be less"),
         ({"spaces": {"learning_rate": {"int": [0, 1]}}}, "tune.spaces: learning_rate: "),
         ({"spaces": {"warmup_steps": {"uniform": [0, 1]}}}, "tune.spaces: warmup_steps: "),
         ({"spaces": {"learning_rate": {"uniform": [0.2, 0.1]}}},
@@ -206,7 +206,7 @@ def test_a_similarity_that_the_task_cannot_have_is_refused_for_the_search_too(pa
     tuned["evaluation"] = {"groups": ["sts"]}
     tuned["tune"]["per"] = "similarity=qnorm"
     [problem] = problems(parse, tuned)
-    assert problem.startswith("sweep.yaml: tune.similarity: task 'sts' needs sim(a, b) = sim(b, a), and 'qnorm'")
+    assert problem.startswith("sweep.yaml: tune.per: task 'sts' needs sim(a, b) = sim(b, a), and 'qnorm'")
 
 
 def hashed(cell):

@@ -20,6 +20,7 @@ def problems(parse, raw):
 @pytest.fixture
 def zipped(raw):
     raw["axes"] |= {"init_regime": "finetune", "hyperparameters": {"learning_rate": [1e-4, 2e-4]}}
+    del raw["training"]["learning_rate"]
     raw["zip"] = [["similarity", "learning_rate"]]
     return raw
 

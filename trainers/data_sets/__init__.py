@@ -8,7 +8,7 @@ from trainers.data_sets.collection import Collection, CollectionReport, document
 from trainers.data_sets.location import shown_source
 from trainers.data_sets.stored import read_collection, read_qrels, read_record, stored_folder
 
-__all__ = ["Collection", "CollectionReport", "Fingerprint", "document_text", "fingerprint", "load", "report"]
+__all__ = ["Collection", "CollectionReport", "Fingerprint", "document_text", "fingerprint", "load", "report", "splits"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +32,11 @@ def load(entry: DataSet) -> Collection:
         InputError: all faults of the source, each with its file and line or id.
     """
     return read_collection(stored_folder(entry), entry.name)
+
+
+def splits(entry: DataSet) -> tuple[str, ...]:
+    """The splits that a collection has. Raises as `load`."""
+    return tuple(read_record(stored_folder(entry)).content_hashes)
 
 
 def fingerprint(entry: DataSet, split: str) -> Fingerprint:

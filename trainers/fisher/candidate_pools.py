@@ -17,6 +17,7 @@ from trainers.training.pairs import TrainingPairs
 # Four times the largest subspace. Principal directions of the pools' own texts would fit their noise: simulated
 # intervals in such a subspace covered 0.27 to 0.99 of the true differences, in one of held-out pairs 0.93 to 0.99.
 NUM_HELD_OUT = 256
+_FEWEST = 2  # candidates of a query: with one there is nothing to tell apart
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,9 +57,12 @@ def pool_sizes(num_different: int, *, num_queries: int, candidates_per_query: in
     num_held_out = min(NUM_HELD_OUT, num_different // 3)
     num_pools = min(num_queries, num_different - num_held_out) // candidates_per_query
     if not num_pools or not num_held_out:
+        most = min(num_queries, num_different - num_held_out)
+        fitting = f"write {most} or less" if num_held_out and most >= _FEWEST else "take other training data"
         raise ValueError(
             f"candidates_per_query is {candidates_per_query} and num_queries {num_queries}, but the training data has "
-            f"{num_different} different queries, of which {num_held_out} are held out: they do not fill one pool"
+            f"{num_different} different queries, of which {num_held_out} are held out: they do not fill one pool "
+            f"({fitting})"
         )
     return num_pools, num_held_out
 
