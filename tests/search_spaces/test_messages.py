@@ -49,6 +49,14 @@ FULL = VALID | {
     "budget": {"trials": 3, "gpu_hours": 1.5},
     "checkpoints": {"every_s": 30.0, "quota": "1GiB"},
     "tracking": {"uri": "https://mlflow.example.org", "register": True},
+    "cluster": {
+        "image": "registry.example/densesweep:1", "kuberay": "1.5.1", "secrets": ["keys"],
+        "secret_files": {"gcs-key": "/var/run/secrets/gcs"}, "env": {"HOME": "/tmp"},
+        "storage": {"root": "s3://sweeps/mine", "endpoint": "http://store:9000"},
+        "head": {"cpus": 2, "memory": "8GiB", "tolerations": [{"key": "head", "operator": "Exists"}]},
+        "workers": {"cpu": {"cpus": 4, "memory": "8GiB", "max": 2, "node_selector": {"pool": "cpu"}, "spot": "gke"}},
+        "autoscaling": {"idle_s": 60}, "queue": "sweeps", "deletion": [{"when": "failed", "delete": "workers"}],
+    },
 }  # fmt: skip
 WRONG: tuple[Any, ...] = (
     None, True, -1, 0, 10**400, 1e-320, float("inf"), float("nan"), "", " ", "no-such-thing", "a/b/c", "hf:x",
