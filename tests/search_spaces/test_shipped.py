@@ -16,7 +16,7 @@ COUNTS = {
     "demo": (5 * 2 + 2, 12, 3, 3, 0, 2),
     # minilm under finetune and random, smollm2 from_base: 3 x 6 similarities x 2 scales, 3 seeds; a probe per scale
     "cpu": (3 * 6 * 2, 3 * 6 * 2 * 3, 1 + 3 + 1, (1 + 3 + 1) * 2, 0, 2),
-    # (minilm finetune and random, smollm2 from_base) x 3 similarities, on 3 training data sets; random has 3 probes each
+    # (minilm finetune and random, smollm2 from_base) x 3 similarities, on 3 data sets; random has 3 probes each
     "fisher_cpu": (3 * 3, 3 * 3 * 3 * 3, 1 + 3 + 1, (1 + 3 + 1) * 3, 0, 3),
     "sts": (4, 4, 1, 0, 0, 2),
     # 4 families x 3 regimes x 6 similarities, 3 seeds; 3 in domain, 13 and 12 forums, 12 of BRIGHT, 4 of which 1 is
