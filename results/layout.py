@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter
 
+from results.references import Reference
 from results.room import Room
 from search_spaces.records import read_json
 from search_spaces.specs import DataSpec, EvaluationSpec, PoolSettings
@@ -95,6 +96,7 @@ class Redeclared:
 
     groups: tuple[str, ...]
     at: str
+    source: str = ""  # whose sweep file, where several sweeps are read as one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +104,8 @@ class SweepRecord:
     """What a sweep file expanded to when it was last run: `status` and `tables` read this, not the file.
 
     `primary_groups`, whose unweighted mean decides the Fisher check's winner, are those that were declared before a
-    trial had finished; `redeclared` are later ones, which decide nothing.
+    trial had finished; `redeclared` are later ones, which decide nothing. `references` are external numbers that stand
+    beside its own.
     """
 
     name: str
@@ -118,6 +121,7 @@ class SweepRecord:
     studies: tuple[PlannedStudy, ...] = ()
     searched_under: str | None = None  # the one similarity of all studies, where tune.per names it
     redeclared: tuple[Redeclared, ...] = ()
+    references: tuple[Reference, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

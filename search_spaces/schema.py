@@ -300,6 +300,7 @@ class SweepFile(Block):
     budget: BudgetBlock = BudgetBlock()
     checkpoints: CheckpointsBlock = CheckpointsBlock()
     tracking: TrackingBlock = TrackingBlock()
+    references: tuple[str, ...] = ()  # CSV files of external numbers that stand beside the sweep's own
 
     @field_validator("data_sets")
     @classmethod

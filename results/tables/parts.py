@@ -78,7 +78,7 @@ def _with_parts(whole: str, parts: Sequence[str]) -> str:
 
 def missing_lines(collected: Collected, chosen: pl.DataFrame, kinds: Collection[MissingKind]) -> Iterator[str]:
     """What is missing of the chosen trials; what has no known cell counts as chosen."""
-    known, wanted = set(collected.expected["trial_id"]), set(chosen["trial_id"])
+    known, wanted = set(collected.every_trial["trial_id"]), set(chosen["trial_id"])
     for item in collected.missing:
         if item.kind in kinds and (item.trial_id in wanted or item.trial_id not in known):
             yield str(item)
@@ -92,9 +92,11 @@ def warning_notes(collected: Collected) -> tuple[str, ...]:
 def declaration_notes(record: SweepRecord) -> Iterator[str]:
     """That primary groups were declared anew after there were rows, if they were: the first declaration decides."""
     for later in record.redeclared:
+        of = f" of {later.source}" if later.source else ""
+        decides = "" if later.source else f" ({', '.join(record.primary_groups)})"
         yield (
-            f"Careful: the sweep file declared other primary groups ({', '.join(later.groups) or 'none'}) on "
-            f"{later.at}, when trials had finished; those declared first decide ({', '.join(record.primary_groups)})."
+            f"Careful: the sweep file{of} declared other primary groups ({', '.join(later.groups) or 'none'}) on "
+            f"{later.at}, when trials had finished; those declared first decide{decides}."
         )
 
 
