@@ -201,7 +201,7 @@ def tables(
 ) -> None:
     """Print or export the tables of one or several sources."""
     from orchestrator.open_sources import open_sources, split_names
-    from orchestrator.show import TablesRequest, table_options, write_tables
+    from orchestrator.show_tables import TablesRequest, table_options, write_tables
     from results.tables import TABLES
 
     opened, names = split_names(sources, list(TABLES), "table")
@@ -246,7 +246,7 @@ def explain(
     """Show what is behind a number of a table: trials, MLflow runs, commits, data revisions, seeds and queries."""
     from orchestrator.explain_command import explain_cell
     from orchestrator.open_sources import open_sources
-    from orchestrator.show import table_options
+    from orchestrator.show_tables import table_options
 
     options = table_options(
         where,
@@ -271,17 +271,23 @@ def plots(
     where: WhereOption = None,
     pool: Annotated[bool, typer.Option("--pool", help="Pool training data sets.")] = False,
     baseline: BaselineOption = "cosine",
+    reference: ReferenceOption = None,
+    allow_missing: Annotated[bool, typer.Option("--allow-missing", help="Draw what is there, and say so.")] = False,
 ) -> None:
     """Draw plots as files for print and screen; those of which there is nothing say why."""
     from orchestrator.open_sources import open_sources, split_names
-    from orchestrator.show import choices
     from orchestrator.show_drawings import PlotsRequest, write_plots
+    from orchestrator.show_tables import table_options
     from results.plots import PLOTS
-    from results.tables.table import TableOptions
 
     opened, names = split_names(sources, list(PLOTS), "plot")
-    options = TableOptions(where=choices(tuple(where or ())), pool=pool, baseline=baseline)
-    request = PlotsRequest(names=names, output_format=output_format, output=output, options=options)
+    request = PlotsRequest(
+        names=names,
+        output_format=output_format,
+        output=output,
+        allow_missing=allow_missing,
+        options=table_options(where, pool=pool, baseline=baseline, reference=reference),
+    )
     write_plots(open_sources(opened), request, _console())
 
 
@@ -292,14 +298,14 @@ def report(
     where: WhereOption = None,
     pool: Annotated[bool, typer.Option("--pool", help="Pool training data sets.")] = False,
     baseline: BaselineOption = "cosine",
+    reference: ReferenceOption = None,
 ) -> None:
     """Write one HTML page with all tables, plots, what is missing and provenance; it needs no network."""
     from orchestrator.open_sources import open_sources
-    from orchestrator.show import choices
     from orchestrator.show_drawings import write_report
-    from results.tables.table import TableOptions
+    from orchestrator.show_tables import table_options
 
-    options = TableOptions(where=choices(tuple(where or ())), pool=pool, baseline=baseline)
+    options = table_options(where, pool=pool, baseline=baseline, reference=reference)
     write_report(open_sources(sources), output, options, _console())
 
 

@@ -7,21 +7,29 @@ from pathlib import Path
 
 from rich.console import Console
 
+from orchestrator.outputs import output_folder
 from orchestrator.program import command
 from orchestrator.show import source_rows
 from results.collected_folder import CollectedRows
 from results.collecting import write_collected
 from results.sources import Source
+from search_spaces.problems import InputError, Problem
 
 
 def collect_sources(source: Source, output: Path, *, as_json: bool, console: Console) -> None:
     """Write the folder, then say what is in it and what is missing, failed, duplicate or mixed.
 
     Raises:
-        InputError: the folder holds something else, or rows are of another version of this program.
+        InputError: the folder holds something else or cannot be written, or rows are of another version of this
+            program.
     """
     collected = source_rows(source)
-    write_collected(source, collected, output)
+    output_folder(output)
+    try:
+        write_collected(source, collected, output)
+    except OSError as error:
+        message = f"cannot be written ({error.strerror or error})"
+        raise InputError([Problem(where=str(output), key="-o", message=message)]) from error
     told = [*(_kind(item.is_failed) for item in collected.missing), *(found.kind for found in collected.findings)]
     counts = dict(Counter(told))
     if as_json:
@@ -41,7 +49,7 @@ def collect_sources(source: Source, output: Path, *, as_json: bool, console: Con
     rows = ", ".join(f"{number:,} {name}" for name, number in CollectedRows(output).num_rows.items() if number)
     found = ", ".join(f"{number} {name}" for name, number in counts.items()) or "nothing is missing"
     console.print(f"{output}: {len(source.leaves)} sources; rows: {rows}", markup=False, soft_wrap=True)
-    console.print(f"{found}: {command('tables', f'{output} missing')}", markup=False, soft_wrap=True)
+    console.print(f"{found}: {command('tables', str(output), 'missing')}", markup=False, soft_wrap=True)
 
 
 def _kind(is_failed: bool) -> str:

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from orchestrator.show import build_table, open_sweep, source_rows
+from orchestrator.show import open_sweep
+from orchestrator.show_tables import build_table, chosen_rows
 from orchestrator.tracking_place import place_of
 from results.explain.behind import Explanation, explain
 from results.explain.cell import CellError, find_cell
@@ -23,7 +24,7 @@ def explain_cell(source: Source, table: str, cell: Sequence[str], options: Table
     Raises:
         InputError: no such table or cell, or several are meant.
     """
-    collected = source_rows(source)
+    collected = chosen_rows(source, options.where)
     try:
         built = build_table(table, collected, options)
         found = find_cell(built, cell)
@@ -34,7 +35,7 @@ def explain_cell(source: Source, table: str, cell: Sequence[str], options: Table
 
 
 def _with_runs(explained: Explanation, source: Source) -> Explanation:
-    """With MLflow's runs, where a sweep folder is mirrored and its place answers; it never fails for that."""
+    """With MLflow's runs, where they are known or a mirror's place answers; it never fails for that."""
     if not (explained.trials or explained.probes):
         return explained
     runs: dict[str, str] = {}
@@ -53,13 +54,19 @@ def _with_runs(explained: Explanation, source: Source) -> Explanation:
 
 def _runs_of(leaf: Source) -> tuple[dict[str, str], str]:
     """(runs by trial and probe, where they are or why there are none) of one source."""
-    if leaf.kind != "sweep folder":
-        return {}, f"{leaf.uri} is no sweep folder, and does not say which runs mirror it"
-    if not leaf.store.exists(_SWEEP_ID):
+    if leaf.runs:
+        return dict(leaf.runs), f"runs of {leaf.uri}"
+    folder = leaf.uri if leaf.kind == "sweep folder" else leaf.origin
+    if folder is None:
+        return {}, f"{leaf.uri} does not say which runs mirror it"
+    try:
+        store, record = open_sweep(folder)
+    except InputError:
+        return {}, f"{leaf.uri} was collected from a sweep folder that is not here any more"
+    if not store.exists(_SWEEP_ID):
         return {}, "this sweep was never mirrored"
     from orchestrator.tracking import run_ids
 
-    store, record = open_sweep(leaf.uri)
     place = place_of(store, record.tracking_uri, where=store.uri)
     try:
         runs = run_ids(store, record, place)

@@ -99,7 +99,9 @@ def _source(client: Any, place: TrackingPlace, parent: Any, runs: list[Any], fol
     with ThreadPoolExecutor(_THREADS) as threads:
         for _ in threads.map(lambda run: _fetch_run(client, run, root), own):
             pass
-    return Source(uri=uri, kind="MLflow", store=LocalStore(root), record=asked)
+    # Of a trial that has several runs the one that started last.
+    ids = {found: run.info.run_id for run in own if (found := _identity(run))}
+    return Source(uri=uri, kind="MLflow", store=LocalStore(root), record=asked, runs=ids)
 
 
 def _identity(run: Any) -> str | None:

@@ -72,7 +72,14 @@ def _open_collected(text: str, folder: Path) -> Source:
         raise InputError([Problem(where=text, key="", message=str(error))]) from error
     rows = CollectedRows(folder)
     parts = tuple(
-        Source(uri=f"{source.uri} (collected)", kind="collected folder", store=rows, record=source.record)
+        Source(
+            uri=source.uri if source.kind == "collected folder" else f"{source.uri} (collected)",
+            kind="collected folder",
+            store=rows,
+            record=source.record,
+            runs=source.runs,
+            origin=source.origin,
+        )
         for source in record.sources
     )
     return Source(

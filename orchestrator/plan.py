@@ -28,6 +28,7 @@ from results.layout import (
 )
 from results.layout import Status as TrialStatus
 from results.listed import listed
+from results.references import Reference, kept_references
 from results.room import Room
 from results.rows import read_rows
 from results.store import Readable, Store
@@ -144,6 +145,7 @@ class Plan:
     evaluations: tuple[GroupedEvaluation, ...]
     left_out: tuple[LeftOut, ...]
     primary: PrimaryGroups
+    references: tuple[Reference, ...] = ()
     pools: tuple[PoolPlan, ...] = ()
     notices: tuple[str, ...] = ()
     studies: tuple[StudyPlan, ...] = ()
@@ -207,6 +209,7 @@ def plan_of(resolved: Resolved, there: Readable | None, only: Only | None = None
         evaluations=expansion.evaluations,
         left_out=tuple(LeftOut(title=cell.title, reason=cell.reason) for cell in expansion.left_out),
         primary=primary,
+        references=kept_references(resolved.sweep.references),
         pools=tuple(
             PoolPlan(spec=spec, pool_id=key, built=there is not None and there.exists(pool_rows(key)))
             for key, spec in pools.items()
@@ -242,6 +245,7 @@ def sweep_record(plan: Plan) -> SweepRecord:
         primary_groups=plan.primary.groups,
         primary_by_default=plan.primary.by_default,
         redeclared=plan.primary.redeclared,
+        references=plan.references,
         room=room_of(plan.sweep.checkpoints),
         tracking_uri=absolute_uri(uri) if (uri := plan.sweep.tracking.uri) is not None else None,
         register_best=plan.sweep.tracking.register_best,

@@ -1,6 +1,7 @@
 """How the user calls this program, for the commands that its messages name."""
 
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 
 def command(*arguments: str) -> str:
     """A command line to copy: `densesweep ARGUMENTS`, by its path where the shell would not find it."""
-    return " ".join([_program(), *arguments])
+    return shlex.join([_program(), *arguments])
 
 
 def _program() -> str:

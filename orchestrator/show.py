@@ -1,17 +1,17 @@
-"""What the commands print: plans, how a sweep stands, and its tables. Imports neither torch nor ray nor mlflow."""
+"""What the commands print: notices of a plan, how a sweep stands, what it showed. Imports no torch, ray or mlflow."""
 
 import contextlib
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table as RichTable
 
 from orchestrator.no_sweep import why_no_sweep
 from orchestrator.program import command
+from orchestrator.table_commands import table_commands
 from orchestrator.training_facts import training_facts, training_notes
 from results.collect import Collected
 from results.layout import (
@@ -27,36 +27,22 @@ from results.layout import (
     trial_rows,
 )
 from results.locks import is_held
-from results.references import load_references
-from results.refusals import refusal
-from results.rendering import export, terminal
+from results.rendering import terminal
 from results.rows import read_rows
 from results.schemas import SchemaError
 from results.selection import SelectionError
 from results.sources import Source, collect_source
-from results.statistics.paired_tests import PairedTest
-from results.statistics.ranks import PostHoc
 from results.store import Store, open_existing_store
 from results.studies import planned_samples
-from results.tables import TABLES, WITH_REFERENCES, applicable
-from results.tables.table import Table, TableHasHolesError, TableOptions
-from search_spaces.problems import InputError, Problem, unknown_name
+from results.tables import applicable
+from results.tables.built import build_one
+from results.tables.table import TableOptions
+from search_spaces.problems import InputError, Problem
 
 if TYPE_CHECKING:
     from orchestrator.plan import Plan
 
 _AFTER_A_RUN = ("gains", "sts", "rag", "fisher_check")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TablesRequest:
-    """Which tables, in which format, to standard output or into a folder."""
-
-    names: tuple[str, ...]
-    output_format: str
-    output: Path | None
-    allow_missing: bool
-    options: TableOptions
 
 
 def open_sweep(sweep: str) -> tuple[Store, SweepRecord]:
@@ -117,11 +103,16 @@ def print_status(store: Store, record: SweepRecord, console: Console) -> None:
 def _fact_cells(store: Store, trial_id: str) -> tuple[str, str, str]:
     """Negatives per query, pairs/s and validation score (times 100) of a trial, empty where they are not known."""
     facts = training_facts(store, trial_id)
+    score = facts.validation_score
     return (
-        "" if facts.num_negatives is None else str(facts.num_negatives),
-        "" if facts.pairs_per_s is None else f"{facts.pairs_per_s:.1f}",
-        "" if facts.validation_score is None else f"{facts.validation_score * 100:.2f}",
+        _shown(facts.num_negatives, ".0f"),
+        _shown(facts.pairs_per_s, ".1f"),
+        _shown(None if score is None else score * 100, ".2f"),
     )
+
+
+def _shown(value: float | None, form: str) -> str:
+    return "" if value is None or not math.isfinite(value) else format(value, form)
 
 
 def _finished_rows(store: Store, record: SweepRecord) -> Iterator[Mapping[str, Any]]:
@@ -161,14 +152,15 @@ def print_results(store: Store, record: SweepRecord, console: Console) -> None:
     names = [*shown, *(["missing"] if collected.missing else [])]
     for name in names:
         try:
-            table = TABLES[name].build(collected, TableOptions())
+            table = build_one(name, collected, TableOptions())
         except SelectionError as error:
             console.print(f"Table '{name}' is not shown: {error}", markup=False)
             continue
         console.print(terminal.render(table, allow_missing=True))
         console.print()
     _print_training_notes(collected.trials.iter_rows(named=True), console)
-    console.print(f"All tables: {command('tables', store.uri)}", markup=False, soft_wrap=True)
+    for told in table_commands(collected, store.uri):
+        console.print(told, markup=False, highlight=False, soft_wrap=True)
     console.print(f"Runs in the MLflow UI: {command('ui', store.uri)}", markup=False, soft_wrap=True)
 
 
@@ -183,98 +175,3 @@ def source_rows(source: Source) -> Collected:
         return collect_source(source)
     except SchemaError as error:
         raise InputError([Problem(where=source.uri, key="", message=str(error))]) from error
-
-
-def write_tables(source: Source, request: TablesRequest) -> None:
-    """Print or write the tables asked for.
-
-    Raises:
-        InputError: no such table, a choice that cannot be made, or a table with holes that are not allowed.
-    """
-    collected = source_rows(source)
-    names = request.names or applicable(source.record)
-    if request.output_format == "csv" and request.output is None and len(names) > 1:
-        message = f"several tables are no one CSV file: name one ({', '.join(names)}), or a folder for them with -o"
-        raise InputError([Problem(where="tables", key="--format csv", message=message)])
-    if request.options.references and not set(names) & set(WITH_REFERENCES):
-        message = f"no table that is asked for shows external numbers (these do: {', '.join(WITH_REFERENCES)})"
-        raise InputError([Problem(where="tables", key="--reference", message=message)])
-    for warning in collected.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
-    faults: list[Problem] = []
-    holes: dict[str, tuple[str, ...]] = {}
-    for name in names:
-        try:
-            table = build_table(name, collected, request.options)
-            files = export(table, request.output_format, allow_missing=request.allow_missing)
-        except SelectionError as error:
-            faults.append(Problem(where=source.uri, key=name, message=str(error)))
-            continue
-        except TableHasHolesError as error:
-            holes[name] = error.holes
-            continue
-        _write(files, request.output)
-    if holes:
-        faults.append(Problem(where=source.uri, key="holes", message=refusal(holes, collected)))
-    if faults:
-        raise InputError(faults)
-
-
-def build_table(name: str, collected: Collected, options: TableOptions) -> Table:
-    """A table by its name.
-
-    Raises:
-        InputError: no such table, or one that says nothing of this sweep.
-        SelectionError: a choice that cannot be made.
-    """
-    if name not in TABLES:
-        raise InputError([Problem(where="tables", key="", message=unknown_name("table", name, list(TABLES)))])
-    if not TABLES[name].applies(collected.record):
-        shown = ", ".join(applicable(collected.record))
-        message = f"table '{name}' says nothing of this sweep, which evaluates or probes nothing for it (show {shown})"
-        raise InputError([Problem(where="tables", key="", message=message)])
-    return TABLES[name].build(collected, options)
-
-
-def table_options(
-    where: Sequence[str] | None,
-    *,
-    pool: bool,
-    baseline: str,
-    reference: Sequence[str] | None,
-    correction: Literal["holm", "bh"],
-    paired_test: PairedTest,
-    post_hoc: PostHoc,
-) -> TableOptions:
-    """What the options of commands ask of tables. Raises InputError where a choice or a file of references is none."""
-    return TableOptions(
-        where=choices(tuple(where or ())),
-        pool=pool,
-        baseline=baseline,
-        correction="holm" if correction == "holm" else "benjamini-hochberg",
-        paired_test=paired_test,
-        post_hoc=post_hoc,
-        references=load_references(reference or ()),
-    )
-
-
-def choices(where: tuple[str, ...]) -> dict[str, str]:
-    """Choices of `--where` by column. Raises InputError where one is no choice."""
-    chosen = {}
-    for text in where:
-        column, separator, value = text.partition("=")
-        if not separator:
-            message = f"'{text}' is not a choice (write COLUMN=VALUE)"
-            raise InputError([Problem(where="--where", key="", message=message)])
-        chosen[column] = value
-    return chosen
-
-
-def _write(files: Mapping[str, str], output: Path | None) -> None:
-    if output is None:
-        print(next(iter(files.values())).rstrip() + "\n")
-        return
-    output.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        (output / name).write_text(text, encoding="utf-8")
-        print(output / name)

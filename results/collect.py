@@ -12,7 +12,7 @@ from results.bulk import read_all, read_batches
 from results.compared import Comparisons
 from results.expected_rows import DATA_KEY, cells_of, expected_of, planned_cells, planned_data, planned_questions
 from results.findings import Finding, tier_mixed, version_mixed
-from results.layout import SweepRecord, history_rows, probe_rows, trial_rows
+from results.layout import PlannedTrial, SweepRecord, history_rows, probe_rows, trial_rows
 from results.missing import (
     Missing,
     missing_answers,
@@ -30,6 +30,7 @@ from results.scores import data_set_scores
 from results.spearman import spearman
 from results.store import Readable
 from results.stored_rows import (
+    Stored,
     asked_keys,
     frame_of,
     made_with,
@@ -42,7 +43,7 @@ from results.stored_rows import (
     tables_of,
 )
 from results.studies import search_notes
-from results.versions import mixed_versions
+from results.versions import Made, mixed_versions
 from search_spaces.specs import DataSpec
 
 
@@ -118,6 +119,11 @@ class Collected:
         """The main measures as arrays; made once, since several tables need them."""
         return query_scores(self.scored, self.query_rows)
 
+    @cached_property
+    def every_trial(self) -> pl.DataFrame:
+        """Rows of `expected` and `expected_sts`: every trial, whatever it is evaluated on."""
+        return pl.concat([self.expected, self.expected_sts])
+
     def norms(self) -> pl.DataFrame:
         """Norms of the texts, the schema NORMS and `trial_id`; read when asked for, since they are many."""
         asked = dict.fromkeys(k for t in self.trials.iter_rows(named=True) for k in asked_norms(self.store, t))
@@ -187,42 +193,65 @@ def collect(
     trained = [t for t in record.trials if store.exists(trial_rows(t.trial_id))]
     not_trained = [t for t in record.trials if t not in trained]
     probed = {p: read_probe(store, p) for p in record.probes if store.exists(probe_rows(p.trial_id))}
+    found = _read(store, record, trained, tuple(probed.values()))
+    here = expected_of(record, cells_of(found.trials), parts)
+    every = here.and_also(expected_of(record, planned_cells(store, not_trained), parts))
+    return Collected(
+        store=store,
+        record=record,
+        trials=found.trials,
+        expected=every.ranked,
+        expected_sts=every.pairs,
+        expected_answers=every.answers,
+        scored=found.scored,
+        query_rows=found.query_rows,
+        data_set_scores=found.data_set_scores,
+        answers=found.answers,
+        correlations=found.correlations,
+        probes=rows_of(PROBES, (stored.table for stored in probed.values())).fill_nan(None),
+        missing=(
+            *missing_trials(store, not_trained),
+            *missing_searched(store, record.studies),
+            *missing_evaluations(store, here.ranked, found.data_set_scores),
+            *missing_sts(store, here.pairs, found.correlations),
+            *missing_answers(store, here.answers, found.answers),
+            *missing_probes(store, [p for p in record.probes if p not in probed]),
+        ),
+        warnings=tuple(mixed_versions(found.made)),
+        unequal_searches=search_notes(store, record),
+        findings=(*findings, *version_mixed(found.made), *tier_mixed(found.scored, found.trials)),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """The rows of checkpoints under their names in `Collected`, and what made each of them."""
+
+    trials: pl.DataFrame
+    query_rows: QueryRows
+    scored: pl.DataFrame
+    data_set_scores: pl.DataFrame
+    answers: pl.DataFrame
+    correlations: pl.DataFrame
+    made: list[Made]
+
+
+def _read(store: Readable, record: SweepRecord, trained: Sequence[PlannedTrial], probed: Sequence[Stored]) -> _Read:
     trials = read_trials(store, trained)
     asked = asked_keys(store, trials)
     others = read_others(store, asked)
     provenance: dict[str, str | None] = {}
-    rows = query_rows(noted(read_batches(store, [k for k, a in asked.items() if a.is_ranked], "per_query"), provenance))
+    ranked = [key for key, rows in asked.items() if rows.is_ranked]
+    rows = query_rows(noted(read_batches(store, ranked, "per_query"), provenance))
     scored = _scored_blocks(record, trials, rows)
-    scores = data_set_scores(scored, rows)
-    correlations = _correlations(record, trials, tables_of(others, "sts"))
-    answers = _answers(record, trials, rows_of(QA, tables_of(others, "qa")))
-    here = expected_of(record, cells_of(trials), parts)
-    every = here.and_also(expected_of(record, planned_cells(store, not_trained), parts))
-    made = made_with(trials, asked, provenance, others, probed.values())
-    return Collected(
-        store=store,
-        record=record,
+    return _Read(
         trials=trials,
-        expected=every.ranked,
-        expected_sts=every.pairs,
-        expected_answers=every.answers,
-        scored=scored,
         query_rows=rows,
-        data_set_scores=scores,
-        answers=answers,
-        correlations=correlations,
-        probes=rows_of(PROBES, (stored.table for stored in probed.values())),
-        missing=(
-            *missing_trials(store, not_trained),
-            *missing_searched(store, record.studies),
-            *missing_evaluations(store, here.ranked, scores),
-            *missing_sts(store, here.pairs, correlations),
-            *missing_answers(store, here.answers, answers),
-            *missing_probes(store, [p for p in record.probes if p not in probed]),
-        ),
-        warnings=tuple(mixed_versions(made)),
-        unequal_searches=search_notes(store, record),
-        findings=(*findings, *version_mixed(made), *tier_mixed(scored, trials)),
+        scored=scored,
+        data_set_scores=data_set_scores(scored, rows),
+        answers=_answers(record, trials, rows_of(QA, tables_of(others, "qa"))),
+        correlations=_correlations(record, trials, tables_of(others, "sts")),
+        made=made_with(trials, asked, provenance, others, probed),
     )
 
 
@@ -236,6 +265,9 @@ def _scored_blocks(record: SweepRecord, trials: pl.DataFrame, rows: QueryRows) -
 
 
 def _answers(record: SweepRecord, trials: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """Those of evaluations of which every question has its scores: a mean over the rest would be of other questions."""
+    is_finite = pl.col("exact_match").is_finite() & pl.col("f1").is_finite()
+    rows = rows.filter(is_finite.all().over("checkpoint_hash", *DATA_KEY, "score_similarity", "reader", "num_passages"))
     cells = trials.select("trial_id", *CELL_COLUMNS, "checkpoint_hash")
     joined = rows.join(planned_questions(record).select(DATA_KEY), on=DATA_KEY).join(cells, on="checkpoint_hash")
     return joined.select("trial_id", *CELL_COLUMNS, pl.col(rows.columns).exclude("checkpoint_hash"))

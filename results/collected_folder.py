@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -48,6 +49,8 @@ class CollectedSource:
         num_trials: how many of its trials had a checkpoint.
         num_probes: how many of its probes were done.
         made_with: provenance of its trials, each once, with the number of trials as `num_trials`.
+        runs: the MLflow runs by trial and probe, where the source knew them.
+        origin: the sweep folder that its rows are from in the end, where that is known.
     """
 
     uri: str
@@ -56,6 +59,8 @@ class CollectedSource:
     num_trials: int
     num_probes: int
     made_with: tuple[Mapping[str, Any], ...] = ()
+    runs: Mapping[str, str] = field(default_factory=dict)
+    origin: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +93,10 @@ def read_record(folder: Path) -> CollectedRecord:
         SchemaError: another version of this program wrote it.
     """
     data = (folder / RECORD).read_bytes()
-    version = json.loads(data).get("schema_version")
+    try:
+        version = json.loads(data)["schema_version"]
+    except (ValueError, LookupError, TypeError) as error:
+        raise SchemaError(f"{folder / RECORD} is damaged: collect its sources anew") from error
     if version != SCHEMA_VERSION:
         raise SchemaError(
             f"{folder / RECORD} has rows of version {version} where {SCHEMA_VERSION} is read: collect its sources anew"
@@ -106,15 +114,16 @@ class CollectedRows:
 
     @cached_property
     def _records(self) -> dict[str, bytes]:
-        table = pq.ParquetFile(self._folder / RECORDS).read()
-        columns: dict[str, list[Any]] = table.to_pydict()
+        with _readable(self._folder / RECORDS):
+            columns: dict[str, list[Any]] = pq.ParquetFile(self._folder / RECORDS).read().to_pydict()
         return dict(zip(columns["key"], columns["data"], strict=True))
 
     @cached_property
     def _index(self) -> dict[str, tuple[str, int, int, int, str | None]]:
         """Schema, row group, start, number of rows and provenance by key."""
-        columns: dict[str, list[Any]] = pq.ParquetFile(self._folder / INDEX).read().to_pydict()
-        return dict(zip(columns.pop("key"), zip(*columns.values(), strict=True), strict=True))
+        with _readable(self._folder / INDEX):
+            columns: dict[str, list[Any]] = pq.ParquetFile(self._folder / INDEX).read().to_pydict()
+            return dict(zip(columns.pop("key"), zip(*columns.values(), strict=True), strict=True))
 
     @property
     def num_rows(self) -> dict[str, int]:
@@ -160,13 +169,25 @@ class CollectedRows:
     def _row_group(self, name: str, number: int) -> pl.DataFrame:
         last = self._last.get(name)
         if last is None or last[0] != number:
-            path = self._folder / f"{name}.parquet"
-            if name not in self._ends:
-                found = pq.read_metadata(path)
-                sizes = (found.row_group(place).num_rows for place in range(found.num_row_groups))
-                self._ends[name] = list(accumulate(sizes))
-            start, end = [0, *self._ends[name]][number], self._ends[name][number]
-            # By polars, which keeps a text that is repeated once; pyarrow would write it out for every row.
-            rows = pl.scan_parquet(path, glob=False).select(SCHEMAS[name].names).slice(start, end - start).collect()
-            last = self._last[name] = (number, rows)
+            with _readable(self._folder / f"{name}.parquet") as path:
+                last = self._last[name] = (number, self._read_row_group(path, name, number))
         return last[1]
+
+    def _read_row_group(self, path: Path, name: str, number: int) -> pl.DataFrame:
+        if name not in self._ends:
+            found = pq.read_metadata(path)
+            sizes = (found.row_group(place).num_rows for place in range(found.num_row_groups))
+            self._ends[name] = list(accumulate(sizes))
+        start, end = [0, *self._ends[name]][number], self._ends[name][number]
+        # By polars, which keeps a text that is repeated once; pyarrow would write it out for every row.
+        return pl.scan_parquet(path, glob=False).select(SCHEMAS[name].names).slice(start, end - start).collect()
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[Path]:
+    """Raises SchemaError where reading the file in the block finds it damaged, gone or of other columns."""
+    try:
+        yield path
+    except (pa.ArrowException, OSError, pl.exceptions.PolarsError, LookupError, TypeError) as error:
+        fault = " ".join(str(error).split())[:200]
+        raise SchemaError(f"{path} is damaged or not there ({fault}): collect its sources anew") from error

@@ -180,6 +180,8 @@ def _told(source: Source) -> CollectedSource:
         num_trials=len(done),
         num_probes=sum(store.exists(probe_rows(probe.trial_id)) for probe in record.probes),
         made_with=tuple(_counted(text, number) for text, number in made.items()),
+        runs=source.runs,
+        origin=source.origin or (source.uri if source.kind == "sweep folder" else None),
     )
 
 

@@ -1,4 +1,8 @@
-"""Gains: how much better each similarity's trials score than the baseline's, per family, init regime and group."""
+"""Gains: how much better each similarity's trials score than the baseline's, per family, init regime and group.
+
+A group's score is the unweighted mean over its data sets of the mean over queries, averaged over seeds; a data set of
+several parts is their unweighted mean, and counts once.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,6 +10,7 @@ import polars as pl
 
 from results.scores import ROWS_MISSING, group_means, mean_if_whole
 from results.selection import (
+    NothingChosenError,
     SelectionError,
     data_names,
     refuse_pooled_data,
@@ -44,9 +49,6 @@ def gains(
 ) -> pl.DataFrame:
     """Scores and gains per family, layers, init regime, scale, group and similarity; measures are 0 to 1.
 
-    A group's score is the unweighted mean over its data sets of the mean over queries, averaged over seeds; a data set
-    of several parts is their unweighted mean, and counts once.
-
     - `gain` = score - the baseline's score at the same scale.
     - `gain_ratio` = gain / baseline's score: the study's headline formula `ratio_of_means` (arXiv 2602.09229), the
       relative change of the group's average, not the average of the data sets' relative changes.
@@ -56,11 +58,10 @@ def gains(
 
     Rows of kind 'untrained' are those starting checkpoints, one row for each similarity they were scored with; they
     stand beside the trials of every scale.
-    `rank` orders the trained similarities of a cell (1 is best). What cannot be computed is null, and `reason` says
-    why.
+    `rank` orders a cell's trained similarities (1 is best). What cannot be computed is null, and `reason` says why.
+
     `scores` and `expected` are `data_set_scores` and `expected` of `results.collect.Collected`. `where` maps columns to
-    values; a choice of similarity or kind picks rows of the result. `trial_ids` are those
-    averaged, with spaces between.
+    values; a choice of similarity or kind picks rows of the result. `trial_ids` are those averaged.
 
     Raises:
         SelectionError: the rows would pool training data (unless `pool`), or are of two evaluation tiers, or two trials
@@ -74,12 +75,9 @@ def gains(
     if not pool:
         refuse_pooled_data(trained)
     cells = _with_gains(_cell_scores(group_means(scores, _at_each_scale(chosen))), baseline)
-    named = pl.col("kind") == "train"
-    result = cells.with_columns(
-        training_data=pl.when(named).then(data_names(trained)),
-        scale=scale_text(),
-    )
-    return select_result(_in_order(result, chosen), where).select(_COLUMNS)
+    data = pl.when(pl.col("kind") == "train").then(data_names(trained))
+    named = cells.with_columns(training_data=data, scale=scale_text())
+    return select_result(_in_order(named, chosen), where).select(_COLUMNS)
 
 
 def start_similarity(name: str) -> str:
@@ -94,7 +92,9 @@ def start_similarity(name: str) -> str:
 def _check_baseline(baseline: str, trained: pl.DataFrame) -> None:
     known = trained["similarity"].unique().sort().to_list()
     if not known:
-        raise SelectionError("no trial to compute gains of: the sweep has not started, or trains none of those chosen")
+        raise NothingChosenError(
+            "no trial to compute gains of: the sweep has not started, or trains none of those chosen"
+        )
     if baseline not in known:
         raise SelectionError(f"baseline: {unknown_name('trained similarity of these rows', baseline, known)}")
 

@@ -21,7 +21,7 @@ def histories(collected: Collected, where: Mapping[str, str]) -> pl.DataFrame:
     Raises:
         SelectionError: the choice finds nothing.
     """
-    chosen = select_trials(collected.expected, where)["trial_id"].unique()
+    chosen = select_trials(collected.every_trial, where)["trial_id"].unique()
     trained = collected.trials.filter(
         (pl.col("kind") == "train") & pl.col("similarity").is_not_null() & pl.col("trial_id").is_in(chosen.implode())
     )

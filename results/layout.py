@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter
 
+from results.references import Reference
 from results.room import Room
 from search_spaces.records import read_json
 from search_spaces.specs import DataSpec, EvaluationSpec, PoolSettings
@@ -99,6 +100,7 @@ class Redeclared:
     groups: tuple[str, ...]
     at: str
     by_default: bool = False
+    source: str = ""  # whose sweep file, where several sweeps are read as one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +109,7 @@ class SweepRecord:
 
     `primary_groups`, whose unweighted mean decides the Fisher check's winner, are those that were declared before a
     trial had finished; `redeclared` are later ones, which decide nothing. `primary_by_default`: the file named none, so
-    that they are all retrieval groups but the in-domain one.
+    that they are all retrieval groups but the in-domain one. `references` are external numbers beside its own.
     """
 
     name: str
@@ -124,6 +126,7 @@ class SweepRecord:
     searched_under: str | None = None  # the one similarity of all studies, where tune.per names it
     redeclared: tuple[Redeclared, ...] = ()
     primary_by_default: bool = False
+    references: tuple[Reference, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

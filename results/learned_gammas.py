@@ -34,34 +34,38 @@ def learned_gammas(
     chosen = select_trials(once, where or {}).filter(
         (pl.col("kind") == "train") & pl.col("similarity").is_in(trained_names)
     )
-    ended = trials.select("trial_id", *(pl.col(side).alias(f"{side}_checkpoint") for side in SIDES), "best_step")
-    starts = _starts(trials)
-    rows = (
-        chosen.with_columns(scale=scale_text())
-        .join(ended, on="trial_id", how="left", maintain_order="left")
-        .join(starts, on="trial_id", how="left", maintain_order="left")
-        .join(_over_steps(history), on="trial_id", how="left", maintain_order="left")
+    return (
+        _ranged(chosen.with_columns(scale=scale_text()), history, trials)
+        .sort(
+            place("family", chosen["family"].unique(maintain_order=True)),
+            "layers",
+            place("init_regime", INIT_REGIMES),
+            *("training_data", "scale_mode", "scale_value", "seed"),
+            maintain_order=True,
+        )
+        .select(
+            *("task", "training_data", "scale", "family", "layers", "init_regime", "similarity", "seed"),
+            *(f"{side}_{what}" for side in SIDES for what in ("start", "half", "end", "min", "max", "checkpoint")),
+            *("gamma_difference_end", "last_step", "best_step", "learning_rate", "trial_id", "title"),
+        )
     )
+
+
+def _ranged(chosen: pl.DataFrame, history: pl.DataFrame, trials: pl.DataFrame) -> pl.DataFrame:
+    """The chosen trials with where their gammas started, went and ended."""
+    of_checkpoint = (pl.col(side).alias(f"{side}_checkpoint") for side in SIDES)
+    rows = chosen
+    for found in (trials.select("trial_id", *of_checkpoint, "best_step"), _starts(trials), _over_steps(history)):
+        rows = rows.join(found, on="trial_id", how="left", maintain_order="left")
     # A history row has the gammas before its update, so that the last one is in the checkpoint alone.
     is_last = pl.col("best_step").is_null() & pl.col("last_step").is_not_null()
-    ended_rows = rows.with_columns(
+    ended = rows.with_columns(
         pl.when(is_last).then(f"{side}_checkpoint").otherwise(f"{side}_last").alias(f"{side}_end") for side in SIDES
     )
-    ranged = ended_rows.with_columns(
+    return ended.with_columns(
         *(_over(side, "min", pl.min_horizontal) for side in SIDES),
         *(_over(side, "max", pl.max_horizontal) for side in SIDES),
         gamma_difference_end=pl.col("gamma_q_end") - pl.col("gamma_d_end"),
-    )
-    return ranged.sort(
-        place("family", chosen["family"].unique(maintain_order=True)),
-        "layers",
-        place("init_regime", INIT_REGIMES),
-        *("training_data", "scale_mode", "scale_value", "seed"),
-        maintain_order=True,
-    ).select(
-        *("task", "training_data", "scale", "family", "layers", "init_regime", "similarity", "seed"),
-        *(f"{side}_{what}" for side in SIDES for what in ("start", "half", "end", "min", "max", "checkpoint")),
-        *("gamma_difference_end", "last_step", "best_step", "learning_rate", "trial_id", "title"),
     )
 
 

@@ -77,13 +77,7 @@ def rag_gains(
             seed; the choice finds nothing; no trial is trained with `baseline`.
     """
     chosen = select_trials(expected, where or {})
-    refuse_repeats(chosen)
-    trained = chosen.filter((pl.col("kind") == "train") & (pl.col("score_similarity") == pl.col("similarity")))
-    if not pool:
-        refuse_pooling(trained)
-    known = trained["similarity"].unique().sort().to_list()
-    if known and baseline not in known:
-        raise SelectionError(f"baseline: {unknown_name('trained similarity of these rows', baseline, known)}")
+    trained = _trained(chosen, baseline, pool=pool)
     wholes = trained.with_columns(own=pl.struct(_DATA)).with_columns(data_set=as_wholes(trained)["data_set"])
     found = _by_question(answers)
     rows = [
@@ -95,6 +89,18 @@ def rag_gains(
     frame = pl.DataFrame(rows, schema={**{n: wholes.schema[n] for n in CELL}, "similarity": pl.String, **_TYPES})
     named = frame.with_columns(*training_names(trained), kind=pl.lit("train"), score_similarity="similarity")
     return select_result(in_order(named, as_wholes(chosen), ["data_set"]), where or {})
+
+
+def _trained(chosen: pl.DataFrame, baseline: str, *, pool: bool) -> pl.DataFrame:
+    """The rows of trained trials, scored as they were trained. Raises SelectionError as `rag_gains` says."""
+    refuse_repeats(chosen)
+    trained = chosen.filter((pl.col("kind") == "train") & (pl.col("score_similarity") == pl.col("similarity")))
+    if not pool:
+        refuse_pooling(trained)
+    known = trained["similarity"].unique().sort().to_list()
+    if known and baseline not in known:
+        raise SelectionError(f"baseline: {unknown_name('trained similarity of these rows', baseline, known)}")
+    return trained
 
 
 def _adjust(rows: Sequence[dict[str, Any]], correction: Correction) -> None:

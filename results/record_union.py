@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from results.layout import PlannedEvaluation, PlannedStudy, PlannedTrial, SweepRecord
+from results.layout import PlannedEvaluation, PlannedStudy, PlannedTrial, Redeclared, SweepRecord
 from search_spaces.problems import Problem
 
 Named = tuple[str, SweepRecord]  # where the record is from
@@ -27,6 +27,8 @@ def union(records: Sequence[Named]) -> tuple[SweepRecord, list[str], list[Proble
         evaluations=_evaluations(only),
         left_out=tuple(left_out),
         studies=_studies(only),
+        redeclared=tuple(_redeclared(records)),
+        references=tuple(dict.fromkeys(reference for record in only for reference in record.references)),
         searched_under=next((record.searched_under for record in only if record.searched_under), None),
     )
     return joined, list(_notes(records)), [*_other_rules(records), *_other_content(records)]
@@ -63,6 +65,13 @@ def _studies(records: Iterable[SweepRecord]) -> tuple[PlannedStudy, ...]:
         if len(study.waiting) < len(known.waiting):
             found[study.study_id] = study
     return tuple(found.values())
+
+
+def _redeclared(records: Sequence[Named]) -> Iterator[Redeclared]:
+    """Those of every source, under its name; a collected folder names those of its own sources already."""
+    for where, record in records:
+        for later in record.redeclared:
+            yield later if later.source else replace(later, source=where)
 
 
 def _notes(records: Sequence[Named]) -> Iterator[str]:

@@ -6,10 +6,10 @@ They stand beside ours, and enter no mean, interval, test or rank of ours.
 import csv
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from search_spaces.catalogue.data_sets import DATA_SETS
+from search_spaces.catalogue.data_sets import DATA_SETS, SPEARMAN
 from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.problems import InputError, Problem, unknown_name
 
@@ -20,6 +20,7 @@ COLUMNS = (*REQUIRED, *OPTIONAL)
 UNITS = {"points": 100.0, "fraction": 1.0}
 _OTHER_NAMES: Mapping[str, str] = {"dataset": "data_set", "pt": UNTRAINED, "learn": "learnable"}
 _OTHER_GROUPS: Mapping[str, str] = {"mh": "multi_hop"}  # as the study's tables name it
+_OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _BY_LEVEL = "a group's own average: data_set is empty, and group names it"
 
 
@@ -57,10 +58,19 @@ def load_references(paths: Sequence[str]) -> tuple[Reference, ...]:
             found += _read(path, given, problems)
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             problems.append(Problem(where=path, key="", message=f"cannot be read as a CSV file: {error}"))
-    problems += _contradictions(found)
+    problems += contradictions(found)
     if problems:
         raise InputError(problems)
     return tuple(found)
+
+
+def kept_references(paths: Sequence[str]) -> tuple[Reference, ...]:
+    """The scores of files that a sweep keeps: their places are the files' names, whatever machine they lie on.
+
+    Raises:
+        InputError: as `load_references`.
+    """
+    return tuple(replace(found, place=Path(found.place).name) for found in load_references(paths))
 
 
 def split_given(text: str) -> tuple[str, dict[str, str]]:
@@ -84,12 +94,21 @@ def _read(path: str, given: Mapping[str, str], problems: list[Problem]) -> list[
     with Path(path).open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file)
         names = {name: _column(name) for name in reader.fieldnames or ()}
-        if faults := list(_faults_of_header(path, list(names.values()), given)):
+        if other := [sign for sign in _OTHER_SEPARATORS if len(names) == 1 and any(sign in name for name in names)]:
+            message = f"its columns are separated by {_OTHER_SEPARATORS[other[0]]} (write commas between them)"
+            problems.append(Problem(where=path, key="", message=message))
+            return []
+        if faults := list(_faults_of_header(path, list(map(_column, reader.fieldnames or ())), given)):
             problems += faults
             return []
-        lines = [
-            (reader.line_num, {names[k]: (v or "").strip() for k, v in row.items() if k in names}) for row in reader
-        ]
+        lines = []
+        for row in reader:
+            if row.pop(None, None):  # where DictReader keeps what has no column
+                message = f"has more values than the header has columns ({len(names)})"
+                problems.append(Problem(where=f"{path}:{reader.line_num}", key="", message=message))
+            lines.append((reader.line_num, {names[name]: (value or "").strip() for name, value in row.items()}))
+    if not lines:
+        problems.append(Problem(where=path, key="", message="has no line below its header"))
     long = [(line, row) for line, wide in lines for row in _long({**given, **wide})]
     found = []
     for line, row in long:
@@ -154,8 +173,10 @@ def _faults(place: str, row: Mapping[str, str]) -> Iterator[Problem]:
         yield Problem(where=place, key="unit", message=unknown_name("unit", unit, list(UNITS)))
         return
     value = _number(row.get("value", ""))
-    if value is None or not -1 <= value / UNITS[unit] <= 1:
-        message = f"'{row.get('value', '')}' is not a score of at most {UNITS[unit]:g} ({unit})"
+    least = -1 if row.get("measure", "").casefold() == SPEARMAN.casefold() else 0
+    if value is None or not least <= value / UNITS[unit] <= 1:
+        most = f"{UNITS[unit]:g}"
+        message = f"'{row.get('value', '')}' is not a score of {'-' + most if least else 0} to {most} ({unit})"
         yield Problem(where=place, key="value", message=message)
 
 
@@ -203,7 +224,7 @@ def _data_set(name: str, group: str | None) -> str:
     return with_group if group and name not in DATA_SETS and with_group in DATA_SETS else name
 
 
-def _contradictions(found: Iterable[Reference]) -> Iterator[Problem]:
+def contradictions(found: Iterable[Reference]) -> Iterator[Problem]:
     """Two values of one thing in one source, be it in two groups."""
     known: dict[tuple[str | None, ...], Reference] = {}
     for reference in found:

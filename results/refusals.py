@@ -1,4 +1,4 @@
-"""Why tables are refused: every missing thing once, whichever tables lack it, under its reason and with its file."""
+"""Why tables and plots are refused: every missing thing once, whichever lack it, under its reason, with its file."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -9,11 +9,11 @@ _LISTED = 10  # of one reason: whatever lacks for one cause is told by some of i
 REMEDY = "run the sweep again, or show it with dashes (--allow-missing)"
 
 
-def refusal(holes: Mapping[str, Sequence[str]], collected: Collected) -> str:
-    """The message that refuses tables; `holes` are those of each by its name."""
+def refusal(holes: Mapping[str, Sequence[str]], collected: Collected, noun: str = "table") -> str:
+    """The message that refuses tables, or what `noun` calls them; `holes` are those of each by its name."""
     every = list(dict.fromkeys(line for lines in holes.values() for line in lines))
     is_one = len(holes) == 1
-    what = f"table '{next(iter(holes))}' is" if is_one else f"{len(holes)} tables are"
+    what = f"{noun} '{next(iter(holes))}' is" if is_one else f"{len(holes)} {noun}s are"
     which = "" if is_one else f" ({', '.join(holes)})"
     return "\n".join([f"{what} not whole, {len(every)} missing{which}:", *_listed(every, collected), REMEDY])
 

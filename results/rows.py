@@ -58,7 +58,10 @@ def read_rows(store: Readable, key: str, name: str) -> pa.Table:
     except (pa.ArrowException, OSError) as error:
         fault = f"{key} is damaged: {' '.join(str(error).split())}"
         raise SchemaError(f"{fault} (densesweep doctor --repair removes it; the next run makes it again)") from error
-    return check_table(name, table)
+    try:
+        return check_table(name, table)
+    except SchemaError as error:
+        raise SchemaError(f"{key}: {error}") from error
 
 
 def table_of(data: bytes) -> pa.Table:

@@ -1,7 +1,8 @@
 """Choose trials by their cell and settings, and refuse to average what must not be averaged."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from difflib import get_close_matches
 from typing import Any
 
 import polars as pl
@@ -16,40 +17,92 @@ SETTING_COLUMNS = (*TRAINING_COLUMNS, *ENCODER_COLUMNS)
 SELECTABLE = (*CELL_COLUMNS, *SETTING_COLUMNS, "tier")
 # What training adds to a row: an untrained checkpoint has none of it, and a choice by it leaves that checkpoint in.
 _OF_TRAINING = ("training_data", "training_data_hash", "num_pairs", "scale_mode", "scale_value", "seed")
-_OF_RESULT = ("similarity", "kind")  # these pick rows of a table, which still need the baseline and untrained rows
+OF_RESULT = ("similarity", "kind")  # these pick rows of a table, which still need the baseline and untrained rows
+_MOST_TOLD = 12  # values that a refusal lists
 
 
 class SelectionError(ValueError):
     """A choice of rows that cannot be made, or whose mean would mix what is not comparable."""
 
 
+class NothingChosenError(SelectionError):
+    """A choice that these rows have nothing of; another table of the same sweep may."""
+
+
+def choice_problems(frames: Sequence[pl.DataFrame], where: Mapping[str, str]) -> list[str]:
+    """What is wrong with a choice, whichever table it is for: columns and values that nothing in `frames` has.
+
+    `frames` are rows with columns SELECTABLE. A similarity must be one that some of them was trained with.
+    """
+    rows = pl.concat([frame.select(SELECTABLE) for frame in frames])
+    # An untrained checkpoint has no similarity of its own: what it is scored with is the table's to choose.
+    is_untrained = where.get("kind") == "untrained"
+    asked = {column: text for column, text in where.items() if not is_untrained or column != "similarity"}
+    problems = []
+    for column, text in asked.items():
+        known = rows.filter(pl.col("kind") == "train") if column == "similarity" else rows
+        try:
+            select(known, {column: text})
+        except SelectionError as error:
+            problems.append(str(error))
+    if not problems and len(asked) > 1:
+        try:
+            select(rows, asked)
+        except NothingChosenError as error:
+            problems.append(f"{error}, together with {_choice(where)}")
+    return problems
+
+
+def _choice(where: Mapping[str, str]) -> str:
+    return " ".join(f"{column}={text}" for column, text in where.items())
+
+
 def select_trials(trials: pl.DataFrame, where: Mapping[str, str]) -> pl.DataFrame:
     """What a table is computed from: `select`, without choosing by similarity or kind."""
-    return select(trials, {column: text for column, text in where.items() if column not in _OF_RESULT})
+    return select(trials, {column: text for column, text in where.items() if column not in OF_RESULT})
 
 
 def select_result(rows: pl.DataFrame, where: Mapping[str, str]) -> pl.DataFrame:
     """What of a computed table is shown: the choice by similarity or kind."""
-    return select(rows, {column: text for column, text in where.items() if column in _OF_RESULT})
+    chosen = {column: text for column, text in where.items() if column in OF_RESULT}
+    return select(rows, chosen, of="row of this table")
 
 
-def select(trials: pl.DataFrame, where: Mapping[str, str]) -> pl.DataFrame:
+def select(trials: pl.DataFrame, where: Mapping[str, str], *, of: str = "trial") -> pl.DataFrame:
     """The rows of `trials` (with columns SELECTABLE) that have every value in `where`; 'none' is an empty value.
 
     Raises:
-        SelectionError: a column that cannot be chosen by, a value of another type, or one that no row has.
+        SelectionError: a column that cannot be chosen by, or a value of another type.
+        NothingChosenError: a value that no row has, with those that are there.
     """
     for column, text in where.items():
         if column not in SELECTABLE:
             raise SelectionError(f"--where {column}={text}: {unknown_name('column to choose by', column, SELECTABLE)}")
         matches = pl.col(column).is_null() if text == "none" else pl.col(column) == _value(trials, column, text)
         if trials.filter(matches).is_empty():
-            known = ", ".join(str(value) for value in trials[column].unique().drop_nulls().sort()) or "none"
-            raise SelectionError(f"--where {column}={text}: no trial has it (there are: {known})")
+            raise NothingChosenError(f"--where {column}={text}: no {of} has it ({_there_are(trials[column], text)})")
         if column in (*_OF_TRAINING, *TRAINING_COLUMNS):
             matches = matches | ((pl.col("kind") == "untrained") & pl.col(column).is_null())
         trials = trials.filter(matches)
     return trials
+
+
+def _there_are(values: pl.Series, text: str) -> str:
+    """The values that can be chosen, the nearest to `text` first."""
+    known = [value_text(value) for value in values.unique().drop_nulls().sort()]
+    known += ["none"] if values.null_count() else []
+    near = get_close_matches(text, known, n=1) if values.dtype == pl.String else []  # of numbers letters say nothing
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    more = f" and {len(known) - _MOST_TOLD} more" if len(known) > _MOST_TOLD else ""
+    return f"{hint}there are: {', '.join(known[:_MOST_TOLD]) or 'none'}{more}"
+
+
+def value_text(value: Any) -> str:
+    """A value as `--where` takes it, with every digit that tells it from others."""
+    if value is None:
+        return "none"
+    short = f"{value:g}" if isinstance(value, float) else str(value)
+    return short if not isinstance(value, float) or float(short) == value else repr(value)
 
 
 def _value(trials: pl.DataFrame, column: str, text: str) -> Any:
@@ -87,8 +140,7 @@ def refuse_pooling(trained: pl.DataFrame) -> None:
     if scales.height > 1:
         by = "scale_mode" if scales["scale_mode"].n_unique() > 1 else "scale_value"
         names = [scale_name(mode, value) for mode, value in scales.iter_rows()]
-        choice = scales[by][0] if by == "scale_mode" else f"{scales[by][0]:g}"
-        raise SelectionError(_pooled("scale", names, f"{by}={choice}"))
+        raise SelectionError(_pooled("scale", names, f"{by}={value_text(scales[by][0])}"))
 
 
 def refuse_pooled_data(trained: pl.DataFrame) -> None:
@@ -133,7 +185,7 @@ def refuse_repeats(trials: pl.DataFrame) -> None:
 
 
 def _settings(row: Mapping[str, Any], columns: list[str]) -> str:
-    return " ".join(f"{c}={row[c]:g}" if isinstance(row[c], float) else f"{c}={row[c]}" for c in columns)
+    return " ".join(f"{c}={value_text(row[c])}" for c in columns)
 
 
 def data_names(trained: pl.DataFrame) -> pl.Expr:

@@ -1,7 +1,7 @@
 """Sources of rows (sweep folders, MLflow experiments, collected folders), and several of them read as one."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import pyarrow as pa
@@ -32,6 +32,8 @@ class Source:
         parts: the sources that it joins; none of a single one.
         findings: of joining them.
         notes: what makes its rows comparable only with care, a line each.
+        runs: the MLflow runs by the trials and probes that they hold, where the source knows them.
+        origin: of a collected folder's part the sweep folder that it was collected from; it may be gone.
     """
 
     uri: str
@@ -41,6 +43,8 @@ class Source:
     parts: tuple["Source", ...] = ()
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
+    runs: Mapping[str, str] = field(default_factory=dict)
+    origin: str | None = None
 
     @property
     def leaves(self) -> tuple["Source", ...]:

@@ -11,6 +11,7 @@ from results.asked import AskedRows, asked_answers, asked_evaluations
 from results.bulk import Batch, read_all
 from results.layout import PlannedTrial, probe_rows, trial_rows
 from results.rows import provenance_of, read_rows
+from results.schemas import SchemaError
 from results.store import Readable
 from results.versions import Made
 
@@ -44,9 +45,18 @@ def no_rows(schema: pa.Schema) -> pa.Table:
 
 
 def read_trials(store: Readable, trained: Iterable[PlannedTrial]) -> pl.DataFrame:
-    """`Collected.trials`, of those that have rows."""
+    """`Collected.trials`, of those that have rows.
+
+    Raises:
+        SchemaError: a damaged file, or trained gammas that are no numbers.
+    """
     titles = {t.trial_id: t.title for t in trained}
     rows = read_all(store, [trial_rows(key) for key in titles], "trials")
+    for gammas in rows.filter(pl.any_horizontal(pl.col("gamma_q", "gamma_d").is_finite().not_())).iter_rows(named=True):
+        raise SchemaError(
+            f"{trial_rows(gammas['trial_id'])} has gamma_q {gammas['gamma_q']} and gamma_d {gammas['gamma_d']}: its "
+            "checkpoint cannot be scored"
+        )
     return rows.with_columns(title=pl.Series(titles.values(), dtype=pl.String))
 
 

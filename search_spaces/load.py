@@ -169,7 +169,12 @@ def _wholes_of_their_own(raw: dict[str, Any], where: str) -> Iterator[Problem]:
 
 
 def _resolve_paths(raw: dict[str, Any], where: str, folder: Path) -> Iterator[Problem]:
-    """Make `path:` and `trial:` sources absolute, in place, and report files and folders that are not there."""
+    """Make `path:` and `trial:` sources absolute, in place, and report files and folders that are not there.
+
+    Files of references are made absolute too; what their names may be followed by stays as it is.
+    """
+    if isinstance(references := raw.get("references"), list):
+        raw["references"] = [_from_folder(text, folder) for text in references]
     places = [(f"data_sets[{i}]", entry) for i, entry in enumerate(_declarations(raw, "data_sets"))]
     for i, entry in enumerate(_declarations(raw, "families")):
         places += [
@@ -194,6 +199,17 @@ def _resolve_paths(raw: dict[str, Any], where: str, folder: Path) -> Iterator[Pr
         if message:
             hint = " (the path begins or ends with a space)" if rest != rest.strip() else ""
             yield Problem(where=where, key=key, message=message + hint)
+
+
+def _from_folder(text: Any, folder: Path) -> Any:
+    """Made absolute up to the first comma: a Path would take `//` out of an address that stands after it."""
+    if not isinstance(text, str):
+        return text  # which the schema refuses
+    path, comma, rest = text.partition(",")
+    try:
+        return f"{folder.absolute() / Path(path).expanduser()}{comma}{rest}"
+    except (OSError, ValueError, RuntimeError):  # ~ of nobody: reading it will say so
+        return text
 
 
 def _as_problem(

@@ -305,6 +305,7 @@ class SweepFile(Block):
     checkpoints: CheckpointsBlock = CheckpointsBlock()
     tracking: TrackingBlock = TrackingBlock()
     cluster: ClusterBlock | None = None  # where `densesweep k8s` runs it
+    references: tuple[str, ...] = ()  # CSV files of external numbers that stand beside the sweep's own
 
     @field_validator("data_sets")
     @classmethod

@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 
 from results.magnitude import AGAINST
 from results.plots.gains import gain_label, over_baseline
-from results.plots.plot import NothingToDrawError, Plot, PlotSource
+from results.plots.plot import NothingToDrawError, Plot, PlotSource, holes_of
 from results.plots.style import (
     COLUMN,
     GREY,
@@ -95,4 +95,5 @@ PLOT = Plot(
     rows=_rows,
     by=("model", "init_regime", "scale"),
     draw=draw,
+    holes=holes_of("cohen_d", "gains_by_dataset"),
 )

@@ -8,7 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from results.histories import histories
-from results.plots.plot import NothingToDrawError, Plot, PlotSource
+from results.missing import MissingKind
+from results.plots.plot import NothingToDrawError, Plot, PlotSource, holes_of
 from results.plots.style import (
     COLUMN,
     DASHES,
@@ -22,7 +23,8 @@ from results.plots.style import (
     thinned,
     titled,
 )
-from results.tables.parts import model_name
+from results.selection import select_trials
+from results.tables.parts import missing_lines, model_name
 from search_spaces.catalogue.similarities import SIMILARITIES
 
 _MODEL = ("model", "init_regime", "training_data", "scale")
@@ -92,6 +94,12 @@ def _learned(source: PlotSource) -> pl.DataFrame:
     return found
 
 
+def _trials_missing(source: PlotSource) -> tuple[str, ...]:
+    chosen = select_trials(source.collected.every_trial, source.options.where)
+    kinds: tuple[MissingKind, ...] = ("trial",)
+    return tuple(missing_lines(source.collected, chosen, kinds))
+
+
 LOSSES = Plot(
     name="losses",
     title="Loss",
@@ -99,6 +107,7 @@ LOSSES = Plot(
     rows=_histories,
     by=_MODEL,
     draw=draw_losses,
+    holes=_trials_missing,
 )
 GAMMAS = Plot(
     name="gammas",
@@ -107,4 +116,5 @@ GAMMAS = Plot(
     rows=_learned,
     by=_MODEL,
     draw=draw_gammas,
+    holes=holes_of("learned_gamma"),
 )

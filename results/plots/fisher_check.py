@@ -4,7 +4,7 @@ import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from results.plots.plot import NothingToDrawError, Plot, PlotSource, line_name
+from results.plots.plot import NothingToDrawError, Plot, PlotSource, holes_of, line_name
 from results.plots.style import COLUMN, GREY, mark, new_figure, numbered_look, shortened, styled, titled
 
 _QUADRANTS = (  # a call for the side with the smaller kappa, at a place of the axes
@@ -80,4 +80,5 @@ PLOT = Plot(
     rows=_rows,
     by=("predictor", "training_data", "group"),
     draw=draw,
+    holes=holes_of("fisher_check"),
 )

@@ -1,10 +1,13 @@
 """Plot `gains_by_dataset`: the gain of every similarity on each data set, a strip for each data set."""
 
+from typing import Any
+
 import polars as pl
 from matplotlib.figure import Figure
 
+from results.plots.external import external_gains, external_rows, is_external, of_models, with_sources
 from results.plots.gains import BETWEEN, gain_label, gain_mark, over_baseline
-from results.plots.plot import Plot, PlotSource
+from results.plots.plot import Plot, PlotSource, holes_of
 from results.plots.style import (
     COLUMN,
     GREY,
@@ -24,7 +27,8 @@ def draw(rows: pl.DataFrame, title: str) -> Figure:
 
     `rows` are of one model and init regime: `group` is the data set, `groups` where it counts, otherwise as in `gains`.
     """
-    strips = rows.select("groups", "group").unique(maintain_order=True).sort("groups", maintain_order=True)
+    ours = rows.filter(~external_rows(rows))
+    strips = ours.select("groups", "group").unique(maintain_order=True).sort("groups", maintain_order=True)
     names = strips["group"].to_list()
     similarities = in_catalogue_order(rows["similarity"])
     figure = new_figure(width=COLUMN, height=1.0 + len(names) * (0.14 + 0.11 * len(similarities)))
@@ -34,9 +38,14 @@ def draw(rows: pl.DataFrame, title: str) -> Figure:
         axes.axhspan(place - 0.5, place + 0.5, color=GREY, alpha=0.08, linewidth=0)
     for row in rows.iter_rows(named=True):
         offset = (similarities.index(row["similarity"]) - (len(similarities) - 1) / 2) * BETWEEN
-        gain_mark(axes, row, names.index(row["group"]) + offset)
+        y = names.index(row["group"]) + offset
+        gain_mark(axes, row, y)
+        if is_external(row):
+            beside = (100 * row["gain"], y)
+            near: dict[str, Any] = {"xytext": (3, 3), "textcoords": "offset points", "fontsize": 6, "color": GREY}
+            axes.annotate(row["source"], beside, **near)
     labels = [f"{shortened(name)}\n({shortened(groups)})" for groups, name in strips.rows()]
-    axes.set(xlabel=gain_label(rows), yticks=range(len(names)), yticklabels=labels)
+    axes.set(xlabel=with_sources(gain_label(rows), rows), yticks=range(len(names)), yticklabels=labels)
     titled(figure, title)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
@@ -45,17 +54,20 @@ def draw(rows: pl.DataFrame, title: str) -> Figure:
 
 
 def _rows(source: PlotSource) -> pl.DataFrame:
-    return over_baseline(source, "gains_by_dataset")
+    ours = over_baseline(source, "gains_by_dataset")
+    found = of_models(external_gains(source, "gains_by_dataset", ours), ours)
+    return pl.concat([ours, found])
 
 
 PLOT = Plot(
     name="gains_by_dataset",
     title="Gains by data set",
     reading=(
-        "Points against the baseline on each data set, with the groups in which it counts; intervals and hollow marks "
-        "as for groups."
+        "Points against the baseline on each data set, with the groups in which it counts; intervals, hollow marks "
+        "and pale ones as for groups."
     ),
     rows=_rows,
     by=("model", "init_regime", "scale"),
     draw=draw,
+    holes=holes_of("gains_by_dataset"),
 )

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from results.plots.gains import BETWEEN
-from results.plots.plot import NothingToDrawError, Plot, PlotSource
+from results.plots.plot import NothingToDrawError, Plot, PlotSource, holes_of
 from results.plots.style import (
     COLUMN,
     GREY,
@@ -74,4 +74,5 @@ PLOT = Plot(
     rows=_rows,
     by=("model", "init_regime", "scale"),
     draw=draw,
+    holes=holes_of("cohen_d"),
 )

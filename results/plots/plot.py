@@ -9,6 +9,8 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from results.collect import Collected
+from results.schemas import SchemaError
+from results.selection import SelectionError
 from results.tables.built import BuiltTables
 from results.tables.table import Table, TableOptions
 
@@ -51,6 +53,7 @@ class Plot:
         rows: from a sweep to the rows that are drawn; raises NothingToDrawError.
         by: columns of the rows: each of their values has a figure of its own.
         draw: from those rows and a title to a figure. Pure.
+        holes: what should be drawn and is not there, a line each, as tables list it.
     """
 
     name: str
@@ -59,6 +62,17 @@ class Plot:
     rows: Callable[[PlotSource], pl.DataFrame]
     by: tuple[str, ...]
     draw: Callable[[pl.DataFrame, str], Figure]
+    holes: Callable[[PlotSource], tuple[str, ...]]
+
+
+def holes_of(*tables: str) -> Callable[[PlotSource], tuple[str, ...]]:
+    """The holes of a plot that is drawn from these tables: theirs."""
+
+    def found(source: PlotSource) -> tuple[str, ...]:
+        built = (source.built.tables[name] for name in tables if name in source.built.tables)
+        return tuple(dict.fromkeys(hole for table in built for hole in table.holes))
+
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,19 +85,23 @@ class Drawing:
 
 
 def drawings(plot: Plot, source: PlotSource) -> list[Drawing]:
-    """The plot's figures, not yet drawn, one for each value of `plot.by`.
+    """The plot's figures, not yet drawn, one for each value of `plot.by`; each says how much is missing.
 
     Raises:
         NothingToDrawError: there are none.
-        SelectionError: the rows cannot be chosen so.
+        SelectionError: the rows cannot be chosen so, or are damaged.
     """
-    rows = plot.rows(source)
+    try:
+        rows = plot.rows(source)
+    except SchemaError as error:
+        raise SelectionError(str(error)) from error
     if rows.is_empty():
         raise NothingToDrawError("the sweep has no row of it yet")
     parts = list(_parts(rows, plot.by))
     names = _file_names([" ".join([plot.name, label]) for label, _ in parts])
+    missing = f" ({number} missing)" if (number := len(plot.holes(source))) else ""
     return [
-        Drawing(label=label, file_name=name, draw=_Draw(plot=plot, rows=part, label=label))
+        Drawing(label=label, file_name=name, draw=_Draw(plot=plot, rows=part, label=label, missing=missing))
         for name, (label, part) in zip(names, parts, strict=True)
     ]
 
@@ -93,10 +111,11 @@ class _Draw:
     plot: Plot
     rows: pl.DataFrame
     label: str
+    missing: str
 
     def __call__(self) -> Figure:
         title = f"{self.plot.title}: {self.label}" if self.label else self.plot.title
-        return self.plot.draw(self.rows, title)
+        return self.plot.draw(self.rows, title + self.missing)
 
 
 def _parts(rows: pl.DataFrame, by: Sequence[str]) -> Iterator[tuple[str, pl.DataFrame]]:

@@ -127,10 +127,22 @@ def _handle(label: str, look: Look, curves: bool) -> Line2D:
     return Line2D([], [], color=look.colour, label=label, **style)
 
 
-def mark(axes: Axes, x: float, y: float, look: Look, *, filled: bool = True) -> None:
-    """One mark; hollow where it is to be read with more care."""
+PALE = 0.4  # how much of its colour a mark has that is no number of ours
+
+
+def mark(axes: Axes, x: float, y: float, look: Look, *, filled: bool = True, alpha: float = 1.0) -> None:
+    """One mark; hollow where it is to be read with more care, PALE where others made its number."""
     face = look.colour if filled else "white"
-    axes.plot(x, y, linestyle="none", marker=look.marker, color=look.colour, markerfacecolor=face, markeredgewidth=1.1)
+    axes.plot(
+        x,
+        y,
+        linestyle="none",
+        marker=look.marker,
+        color=look.colour,
+        markerfacecolor=face,
+        markeredgewidth=1.1,
+        alpha=alpha,
+    )
 
 
 def thinned(curve: pl.DataFrame) -> pl.DataFrame:

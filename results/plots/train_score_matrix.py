@@ -8,7 +8,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from results.plots.plot import NothingToDrawError, Plot, PlotSource
+from results.plots.plot import NothingToDrawError, Plot, PlotSource, holes_of
 from results.plots.style import COLUMN, PAGE, in_catalogue_order, new_figure, panels, shortened, styled, titled
 from results.scores import group_means, mean_if_whole
 from results.selection import refuse_pooled_data, refuse_repeats, scale_text, select_trials
@@ -105,4 +105,5 @@ PLOT = Plot(
     rows=_rows,
     by=("model", "init_regime", "scale"),
     draw=draw,
+    holes=holes_of("train_score_matrix"),
 )

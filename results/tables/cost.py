@@ -38,7 +38,7 @@ def build(collected: Collected, options: TableOptions) -> Table:
 def _of_trials(collected: Collected, options: TableOptions) -> pl.DataFrame:
     trials = collected.trials
     if options.where:
-        chosen = select_trials(pl.concat(list(_expected(collected))), options.where)
+        chosen = select_trials(collected.every_trial, options.where)
         trials = trials.join(chosen, on="trial_id", how="semi", maintain_order="left")
     return trial_costs(collected.store, trials)
 
@@ -47,14 +47,8 @@ def _of_probes(collected: Collected) -> pl.DataFrame:
     return probe_costs(collected.store, collected.probes, collected.record.probes)
 
 
-def _expected(collected: Collected) -> Iterator[pl.DataFrame]:
-    yield collected.expected
-    yield collected.expected_sts
-
-
 def _holes(collected: Collected, options: TableOptions) -> Iterator[str]:
-    every = pl.concat(list(_expected(collected)))
-    yield from missing_lines(collected, select_trials(every, options.where), ("trial", "probe"))
+    yield from missing_lines(collected, select_trials(collected.every_trial, options.where), ("trial", "probe"))
 
 
 def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:

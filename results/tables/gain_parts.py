@@ -9,7 +9,7 @@ from results.compared import Compared, Comparisons
 from results.estimates import FIXED_SEEDS, LEVELS, with_marks
 from results.gain_intervals import POOLED, gain_intervals, with_intervals
 from results.gains import gains, start_similarity
-from results.selection import SelectionError, refuse_repeats, select_trials
+from results.selection import NothingChosenError, SelectionError, refuse_repeats, select_trials
 from results.statistics.estimate import LEVEL
 from results.tables.parts import correction_name, missing_lines, model_name, varying
 from results.tables.table import Column, Origin, TableOptions
@@ -44,6 +44,8 @@ def gain_rows(collected: Collected, expected: pl.DataFrame, options: TableOption
     is_untrained = pl.col("kind") == "untrained"
     label = pl.when(is_untrained).then(pl.lit(f"untrained ({start})")).otherwise("similarity")
     shown = rows.filter(~is_untrained | (pl.col("similarity") == start))
+    if shown.is_empty() and rows.height:
+        raise NothingChosenError(f"the choice leaves untrained checkpoints alone, which are shown under {start}")
     return with_marks(shown).with_columns(model_name(), label=label)
 
 
@@ -139,7 +141,7 @@ def check_baseline(cells: Sequence[Compared], options: TableOptions) -> None:
     """
     known = sorted({name for cell in cells for name in cell.similarities})
     if not known:
-        raise SelectionError("no trial to compare: the sweep has not started, or trains none of those chosen")
+        raise NothingChosenError("no trial to compare: the sweep has not started, or trains none of those chosen")
     if options.baseline not in known:
         raise SelectionError(f"baseline: {unknown_name('trained similarity of these rows', options.baseline, known)}")
 

@@ -16,7 +16,7 @@ from search_spaces.catalogue.similarities import SIMILARITIES
 def build(collected: Collected, options: TableOptions) -> Table:
     """The table of gammas. Raises what `results.learned_gammas.learned_gammas` raises."""
     rows = learned_gammas(
-        collected.history(), collected.trials, _expected(collected), where=options.where
+        collected.history(), collected.trials, collected.every_trial, where=options.where
     ).with_columns(model_name())
     return Table(
         name="learned_gamma",
@@ -29,10 +29,6 @@ def build(collected: Collected, options: TableOptions) -> Table:
         formula="s(q, d) = q.d / (|q|^gamma_q |d|^gamma_d)",
         origin=Origin(trials=("trial_id",), data="none"),
     )
-
-
-def _expected(collected: Collected) -> pl.DataFrame:
-    return pl.concat([collected.expected, collected.expected_sts])
 
 
 def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
@@ -74,7 +70,7 @@ def _notes() -> Iterator[str]:
 
 def _holes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> Iterator[str]:
     trained = [similarity.name for similarity in SIMILARITIES.values() if similarity.trained]
-    chosen = select_trials(_expected(collected), options.where).filter(pl.col("similarity").is_in(trained))
+    chosen = select_trials(collected.every_trial, options.where).filter(pl.col("similarity").is_in(trained))
     kinds: tuple[MissingKind, ...] = ("trial",)
     yield from missing_lines(collected, chosen, kinds)
     known = set(collected.trials["trial_id"])

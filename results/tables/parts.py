@@ -79,7 +79,7 @@ def _with_parts(whole: str, parts: Sequence[str]) -> str:
 
 def missing_lines(collected: Collected, chosen: pl.DataFrame, kinds: Collection[MissingKind]) -> Iterator[str]:
     """What is missing of the chosen trials; what has no known cell counts as chosen."""
-    known, wanted = set(collected.expected["trial_id"]), set(chosen["trial_id"])
+    known, wanted = set(collected.every_trial["trial_id"]), set(chosen["trial_id"])
     for item in collected.missing:
         if item.kind in kinds and (item.trial_id in wanted or item.trial_id not in known):
             yield str(item)
@@ -93,13 +93,15 @@ def warning_notes(collected: Collected) -> tuple[str, ...]:
 def declaration_notes(record: SweepRecord) -> Iterator[str]:
     """That there came to be other primary groups after there were rows, if there did: the first ones decide."""
     for later in record.redeclared:
-        others, first = ", ".join(later.groups) or "none", ", ".join(record.primary_groups)
+        of = f" of {later.source}" if later.source else ""
+        decides = "" if later.source else f" ({', '.join(record.primary_groups)})"
+        others = ", ".join(later.groups) or "none"
         what = (
-            f"the sweep file, which names no primary groups, has others by default ({others}) since"
+            f"the sweep file{of}, which names no primary groups, has others by default ({others}) since"
             if later.by_default
-            else f"the sweep file declared other primary groups ({others}) on"
+            else f"the sweep file{of} declared other primary groups ({others}) on"
         )
-        yield f"Careful: {what} {later.at}, when trials had finished; those declared first decide ({first})."
+        yield f"Careful: {what} {later.at}, when trials had finished; those declared first decide{decides}."
 
 
 def primary_origin(record: SweepRecord, declared: str) -> str:

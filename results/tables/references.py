@@ -8,7 +8,8 @@ import polars as pl
 
 from results.collect import Collected
 from results.reference_gains import PUBLISHED, Level, ReferenceRow, reference_gains
-from results.references import UNTRAINED, Reference
+from results.references import UNTRAINED, Reference, contradictions
+from results.selection import SelectionError
 from results.tables.table import Column, Table, TableOptions
 from search_spaces.catalogue.data_sets import SPEARMAN
 
@@ -35,17 +36,32 @@ class _Block:
 
 
 def with_references(build: Build, shows: Shows) -> Build:
-    """The table with the rows of `TableOptions.references` that belong into it; without references, the table itself.
+    """The table with the rows of the references that belong into it; without references, the table itself.
 
     They are put into a table whose numbers are all computed, so that none of ours depends on them.
     """
 
     def built(collected: Collected, options: TableOptions) -> Table:
         table = build(collected, options)
-        found = [r for r in options.references if belongs(r, shows) and _is_chosen(r, options.where)]
+        every = every_reference(collected, options)
+        found = [r for r in every if belongs(r, shows) and _is_chosen(r, options.where)]
         return _joined(table, found, shows, options) if found else table
 
     return built
+
+
+def every_reference(collected: Collected, options: TableOptions) -> list[Reference]:
+    """Those that the sweep keeps and those that `options` add, each once.
+
+    Raises:
+        SelectionError: they have two values of one thing in one source.
+    """
+    kept = collected.record.references
+    known = {(*reference.key, reference.value) for reference in kept}
+    every = [*kept, *(r for r in options.references if (*r.key, r.value) not in known)]
+    if problems := list(contradictions(every)):
+        raise SelectionError("; ".join(map(str, problems)))
+    return every
 
 
 def belongs(reference: Reference, shows: Shows) -> bool:
@@ -74,7 +90,12 @@ def _joined(table: Table, references: Sequence[Reference], shows: Shows, options
     blocks = list(_blocks(wanted, sources, shows))
     place = _PLACE[shows]
     ours = [{**row, "source": OURS} for row in table.rows.iter_rows(named=True)]
-    schema: dict[str, Any] = {**table.rows.schema, "source": pl.String, "reference": pl.String}
+    schema: dict[str, Any] = {
+        **table.rows.schema,
+        "source": pl.String,
+        "source_name": pl.String,
+        "reference": pl.String,
+    }
     merged = pl.DataFrame([{n: row.get(n) for n in schema} for row in _beside(ours, blocks, place)], schema=schema)
     return replace(
         table,
@@ -108,7 +129,7 @@ def _blocks(rows: Iterable[ReferenceRow], sources: Mapping[str, str], shows: Sho
         measure = None if shows == "answers" else row.measure
         blocks.setdefault((row.source, row.model, row.init_regime, row.place, measure), []).append(row)
     for (source, model, regime, place, _), block in blocks.items():
-        common = {"model": model, "init_regime": regime, "kind": KIND, "source": sources[source]}
+        common = {"model": model, "init_regime": regime, "kind": KIND, "source": sources[source], "source_name": source}
         made = [common | row for row in _MAKERS[shows](block)]
         yield _Block(model=model, place=place, rows=tuple(made))
 

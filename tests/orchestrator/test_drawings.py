@@ -27,7 +27,9 @@ def source_of(store):
 
 def draw(store, output, *names, output_format="all", **options):
     console = Console(file=io.StringIO(), width=200)
-    request = PlotsRequest(names=names, output_format=output_format, output=output, options=TableOptions(**options))
+    request = PlotsRequest(
+        names=names, output_format=output_format, output=output, allow_missing=True, options=TableOptions(**options)
+    )
     write_plots(source_of(store), request, console)
     return console.file.getvalue().splitlines()
 

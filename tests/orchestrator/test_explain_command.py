@@ -12,6 +12,8 @@ from mirrored_sweeps import COSINE, QNORM, RECORD, close, end_everything, open_t
 from orchestrator.explain_command import explain_cell
 from orchestrator.open_sources import open_sources
 from results import layout
+from results.collecting import write_collected
+from results.sources import collect_source
 from results.store import open_store
 from results.tables import TABLES, WITH_REFERENCES
 from results.tables.table import TableOptions
@@ -38,6 +40,28 @@ def test_runs_of_a_mirrored_sweep_are_those_of_the_server(store):
     }
     assert {t["role"] for t in found["trials"]} == {"own", "baseline"}
     assert place_of(store).uri in found["tracked_at"]
+
+
+def test_runs_of_an_mlflow_source_and_of_folders_collected_of_both_are_the_same(store, tmp_path):
+    end_everything(store)
+    store.write(layout.SWEEP_RECORD, layout.to_bytes(RECORD))
+    close(open_tracking(store))
+    mirror = f"mlflow:{RECORD.name}@{place_of(store).uri}"
+    runs = {trial["trial_id"]: trial["run_id"] for trial in explained(store)["trials"]}
+    for place, origin in enumerate((store.uri, mirror)):
+        source = open_sources([origin])
+        write_collected(source, collect_source(source), tmp_path / f"all{place}")
+    again = open_sources([str(tmp_path / "all0")])
+    write_collected(again, collect_source(again), tmp_path / "all2")
+    for uri in (mirror, *(str(tmp_path / f"all{place}") for place in range(3))):
+        found = json.loads(explain_cell(open_sources([uri]), "gains", QNORM_GAIN, TableOptions(), as_json=True))
+        assert {trial["trial_id"]: trial["run_id"] for trial in found["trials"]} == runs, uri
+    shutil.rmtree(store.uri)
+    for place, told in ((0, "collected from a sweep folder that is not here any more"), (1, "runs of mlflow:small@")):
+        source = open_sources([str(tmp_path / f"all{place}")])
+        found = json.loads(explain_cell(source, "gains", QNORM_GAIN, TableOptions(), as_json=True))
+        assert told in found["tracked_at"]
+        assert {trial["run_id"] for trial in found["trials"]} == ({None} if place == 0 else set(runs.values()))
 
 
 def test_explaining_neither_makes_nor_drops_a_database(store):

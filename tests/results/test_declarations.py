@@ -5,9 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from orchestrator.open_sources import open_sources
 from results.collect import collect
+from results.collecting import write_collected
 from results.declarations import PrimaryGroups, declared_groups
 from results.layout import SWEEP_RECORD, SweepRecord, from_bytes, to_bytes
+from results.sources import collect_source
 from results.store import open_store
 from results.tables import TABLES, TableOptions
 from tests.results.builders import SweepFolder, evaluation, probe, trained, two_queries
@@ -78,3 +81,24 @@ def test_groups_that_nobody_declared_are_not_told_as_declared(folder):
     named = declare(folder, "bright")
     assert not named.redeclared[-1].by_default
     assert named.primary_by_default, "those of the record decide"
+
+
+def test_changes_of_every_source_are_told_under_its_name_and_stay_so_when_collected(tmp_path):
+    """Each changed its groups once; the second source's change must not be lost beside the first one's."""
+    uris = []
+    for name, similarity, first, later in (("a", "qnorm", "beir", "bright"), ("b", "dnorm", "bright", "beir")):
+        evaluations = (evaluation("attack", "beir"), evaluation("pydoc_small", "bright"))
+        folder = SweepFolder(store=open_store(str(tmp_path / name)), evaluations=evaluations, primary_groups=(first,))
+        folder.add_trial(trained(similarity), two_queries((0.4, 0.3)))
+        declare(folder, first)
+        declare(folder, later)
+        uris.append(folder.store.uri)
+    both = open_sources(uris)
+    write_collected(both, collect_source(both), tmp_path / "all")
+    for source in (both, open_sources([str(tmp_path / "all")])):
+        notes = TABLES["claims"].build(collect_source(source), TableOptions()).notes
+        told = [note.partition(" on 20")[0] for note in notes if "declared other primary groups" in note]
+        assert told == [
+            f"Careful: the sweep file of {uris[0]} declared other primary groups (bright)",
+            f"Careful: the sweep file of {uris[1]} declared other primary groups (beir)",
+        ]

@@ -309,9 +309,9 @@ def test_a_choice_of_similarity_keeps_the_baseline_it_is_compared_with(small_fol
     ("where", "message"),
     [
         ({"famly": "minilm"}, "did you mean 'family'"),
-        ({"family": "minilmm"}, r"no trial has it \(there are: minilm\)"),
+        ({"family": "minilmm"}, r"no trial has it \(did you mean 'minilm'\? there are: minilm\)"),
         ({"layers": "three"}, "'three' is not a number"),
-        ({"similarity": "half", "kind": "train"}, "no trial has it"),
+        ({"similarity": "half", "kind": "train"}, "no row of this table has it"),
     ],
 )
 def test_a_choice_that_cannot_be_made_says_what_can(folder, where, message):

@@ -5,29 +5,18 @@ from pathlib import Path
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from reference_files import AVERAGES, written
 
 from results.reference_gains import reference_gains
-from results.references import Reference, load_references
+from results.references import load_references
 from results.rendering import export
 from results.tables import TABLES, WITH_REFERENCES, TableOptions
-from search_spaces.problems import InputError
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper"
 needs_paper = pytest.mark.skipif(
     not (PAPER / "contriever_per_dataset.csv").exists(),
     reason="the study's tables (shared/paper/*.csv) lie beside the repository only where it is developed",
 )
-# arXiv 2602.09229, its table of averages per benchmark: nDCG@10 x 100, means of three seeds.
-AVERAGES = """model,group,data_set,measure,similarity,value,source
-Contriever,BEIR,,nDCG@10,cosine,40.96,"arXiv 2602.09229, averages"
-Contriever,BEIR,,nDCG@10,qnorm,44.01,"arXiv 2602.09229, averages"
-Contriever,BRIGHT,,nDCG@10,cosine,7.41,"arXiv 2602.09229, averages"
-Contriever,BRIGHT,,nDCG@10,qnorm,12.74,"arXiv 2602.09229, averages"
-RetroMAE,BEIR,,nDCG@10,cosine,38.28,"arXiv 2602.09229, averages"
-RetroMAE,BEIR,,nDCG@10,dnorm,41.15,"arXiv 2602.09229, averages"
-RetroMAE,BRIGHT,,nDCG@10,cosine,6.11,"arXiv 2602.09229, averages"
-RetroMAE,BRIGHT,,nDCG@10,dnorm,9.46,"arXiv 2602.09229, averages"
-"""
 PER_DATA_SET = ",model={},measure=nDCG@10,init_regime=finetune,source=arXiv 2602.09229, table per data set"
 
 
@@ -36,18 +25,6 @@ def averages(tmp_path):
     path = tmp_path / "averages.csv"
     path.write_text(AVERAGES)
     return str(path)
-
-
-def written(folder, text, name="numbers.csv"):
-    path = folder / name
-    path.write_text(text)
-    return str(path)
-
-
-def problems(*paths):
-    with pytest.raises(InputError) as error:
-        load_references(paths)
-    return [str(problem) for problem in error.value.problems]
 
 
 def gains_of(rows, **cell):
@@ -222,62 +199,3 @@ def test_a_group_that_the_source_averages_itself_is_not_averaged_again(tmp_path)
     text += "m,beir,nq,nDCG@10,cosine,40,s\nm,beir,,nDCG@10,cosine,30,s\n"
     [row] = reference_gains(load_references([written(tmp_path, text)]), "cosine", "group")
     assert (row.score, row.averaged) == (0.3, "as published")
-
-
-def test_given_columns_may_hold_commas_and_paths_too(tmp_path):
-    path = written(tmp_path, "data_set,similarity,value\nnq,cosine,40.5\n", "a,b.csv")
-    [reference] = load_references([f"{path},model=m,measure=nDCG@10,source=A, B and C, 2026,unit=points"])
-    assert reference == Reference(
-        model="m",
-        init_regime=None,
-        group=None,
-        data_set="nq",
-        measure="nDCG@10",
-        similarity="cosine",
-        value=0.405,
-        source="A, B and C, 2026",
-        place=f"{path}:2",
-    )
-
-
-def test_fractions_are_said_to_be_such(tmp_path):
-    path = written(tmp_path, "model,data_set,measure,similarity,value,source\nm,nq,nDCG@10,cosine,0.4,s\n")
-    [problem] = problems(path)
-    assert "no value is above 1" in problem
-    assert load_references([f"{path},unit=fraction"])[0].value == 0.4
-    assert load_references([f"{path},unit=points"])[0].value == pytest.approx(0.004)
-
-
-def test_every_fault_of_a_file_is_told_with_its_line(tmp_path):
-    header = "model,data_set,measure,similarity,value,source\n"
-    path = written(
-        tmp_path,
-        f"{header}m,nq,nDCG@10,cosin,40,s\nm,nq,nDCG@10,dot,many,s\nm,nq,nDCG@10,dot,140,s\nm,,nDCG@10,dot,40,s\n,nq,nDCG@10,dot,40,s\n",
-    )
-    found = problems(path)
-    assert [text.removeprefix(path).split(":")[1] for text in found] == ["2", "3", "4", "5", "6"]
-    assert "did you mean 'cosine'?" in found[0]
-    assert "'many' is not a score" in found[1]
-    assert "'140' is not a score of at most 100 (points)" in found[2]
-    assert "a group's own average" in found[3]
-    assert "model: is empty" in found[4]
-
-
-def test_a_header_that_lacks_columns_says_how_to_give_them(tmp_path):
-    path = written(tmp_path, "dataset,QNorm,Cosin\nnq,1,2\n")
-    found = problems(path)
-    assert "'cosin' is not a column (did you mean 'cosine'?)" in found[0]
-    assert [text.split(": ")[1] for text in found[1:]] == ["model", "measure", "source"]
-    assert f"{path},model=..." in found[1]
-    assert "the file has that column" in problems(f"{written(tmp_path, AVERAGES)},model=x")[0]
-    assert "cannot be read" in problems(str(tmp_path / "none.csv"))[0]
-
-
-def test_a_source_that_contradicts_itself_is_refused(tmp_path):
-    header = "model,group,data_set,measure,similarity,value,source\n"
-    row = "m,{},hotpotqa,nDCG@10,cosine,{},s\n"
-    assert len(load_references([written(tmp_path, header + row.format("beir", 40) + row.format("multi_hop", 40))])) == 2
-    [other] = problems(written(tmp_path, header + row.format("beir", 40) + row.format("multi_hop", 41)))
-    assert "has another value in" in other
-    [twice] = problems(written(tmp_path, header + row.format("beir", 40) * 2))
-    assert "already" in twice

@@ -1,75 +1,22 @@
-"""Rendering: golden files, CSV read back, LaTeX compiled, holes refused."""
+"""Rendering: CSV and JSON read back, Markdown and terminal, holes refused."""
 
 import io
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from rendered import GOLDEN_TABLES, SEEDED, table_of
 from rich.console import Console
-from texlive import ENGINES, finds, needs_latex
 
-from results.collect import collect
-from results.rendering import FORMATS, export, latex, markdown, terminal
+from results.rendering import FORMATS, export, markdown, terminal
 from results.rendering.values import shown_rows
-from results.store import open_store
 from results.tables import TABLES, TableOptions
 from results.tables.table import Column, Table, TableHasHolesError
-from tests.results.builders import (
-    SweepFolder,
-    evaluation,
-    failed,
-    probe,
-    softmax_of,
-    trained,
-    two_queries,
-    untrained,
-    untrained_queries,
-)
 
 GOLDEN = Path(__file__).parent / "golden"
-GOLDEN_TABLES = ["gains", "winners", "significance", "seeds", "claims", "sts", "rag", "fisher_check", "missing"]
-GOLDEN_TABLES += ["rag_gains", "train_score_matrix", "learned_gamma", "cohen_d", "magnitude_correlation"]
-GOLDEN_TABLES += ["fisher_summary", "fisher_tau", "fisher_published", "cost"]
-SEEDED = [
-    "gains",
-    "gains_by_dataset",
-    "winners",
-    "significance",
-    "significance_by_dataset",
-    "ranks",
-    "seeds",
-    "claims",
-    "cost",
-]
-GOLDEN_FORMATS = ("md", "csv", "latex")
-SPECIAL = '50% of_a & b#1 $x$ ~y^2 \\end{z} <tag> |p| "q" `r` -- s--- [t] *u*'
-
-
-@pytest.fixture(scope="module")
-def with_holes(tmp_path_factory):
-    folder = SweepFolder(
-        store=open_store(str(tmp_path_factory.mktemp("holes"))),
-        evaluations=(evaluation("attack", "in_domain"), evaluation("pydoc_small", "out_of_domain")),
-    )
-    folder.add_trial(trained("cosine"), two_queries((0.5, 0.3)))
-    folder.plan_trial(trained("qnorm"), status=failed("loss is NaN at step 7"))
-    folder.add_trial(untrained(), untrained_queries((0.4, 0.2)))
-    return TABLES["gains"].build(collect(folder.store, folder.record()), TableOptions())
-
-
-def assert_as_golden(text, path):
-    """To the letter; numbers of a CSV file to nine digits, since libraries add up in an order of their own."""
-    sources = tuple(map(without_hashes, (text, path.read_text())))
-    if path.suffix != ".csv":
-        assert sources[0] == sources[1], path.name
-        return
-    frame, golden = (pl.read_csv(io.StringIO(source), infer_schema_length=None) for source in sources)
-    assert_frame_equal(frame, golden, rel_tol=1e-9, abs_tol=1e-9)
 
 
 def one_row(kind, value, decimals=2, upper=None):
@@ -77,38 +24,6 @@ def one_row(kind, value, decimals=2, upper=None):
     rows = pl.DataFrame({"value": [value], "upper": [upper]})
     table = Table(name="t", title="t", columns=(column,), rows=rows)
     return next(shown_rows(table)).cells[0].text
-
-
-def without_hashes(text):
-    """The text with identities numbered: they change with the versions that they are hashed from."""
-    ids = {}
-    return re.sub(r"(?<![\w.])[0-9a-f]{16}\b", lambda found: ids.setdefault(found[0], f"id{len(ids) + 1}"), text)
-
-
-def table_of(rows, **changes):
-    columns = tuple(Column(key=name, header=name) for name in rows.columns)
-    return Table(**{"name": "t", "title": "t", "columns": columns, "rows": rows, **changes})
-
-
-@pytest.mark.parametrize("format_name", GOLDEN_FORMATS)
-@pytest.mark.parametrize("name", GOLDEN_TABLES)
-def test_golden_files(small, name, format_name):
-    """To accept a wanted change, write the new text into tests/results/golden/."""
-    for file_name, text in export(TABLES[name].build(small, TableOptions()), format_name).items():
-        assert_as_golden(text, GOLDEN / file_name)
-
-
-@pytest.mark.parametrize("format_name", GOLDEN_FORMATS)
-@pytest.mark.parametrize("name", SEEDED)
-def test_golden_files_of_three_seeds(seeded, name, format_name):
-    for file_name, text in export(TABLES[name].build(seeded, TableOptions()), format_name).items():
-        assert_as_golden(text, GOLDEN / "seeded" / file_name)
-
-
-def test_golden_files_cover_every_table():
-    assert {path.stem for path in GOLDEN.glob("*.md")} - {"gains_with_holes"} == set(GOLDEN_TABLES)
-    assert {path.stem for path in (GOLDEN / "seeded").glob("*.md")} == set(SEEDED)
-    assert {*GOLDEN_TABLES, *SEEDED} == set(TABLES)
 
 
 @pytest.mark.parametrize("format_name", FORMATS)
@@ -243,165 +158,10 @@ def test_terminal_takes_names_as_they_are():
     assert "[red]n" in console.export_text()
 
 
-def special_table():
-    rows = pl.DataFrame({"name": [SPECIAL, "[first cell]", "*star"], SPECIAL: ["a", "b", "c"]})
-    return table_of(rows, title=SPECIAL, notes=(SPECIAL,))
-
-
-def compiled(folder, text, engine=None):
-    """Compile a document and give its log."""
-    (folder / "document.tex").write_text(text)
-    command = [engine or ENGINES[0], "-interaction=nonstopmode", "-halt-on-error", "document.tex"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=120)
-    assert done.returncode == 0, done.stdout[-2000:]
-    assert (folder / "document.pdf").read_bytes().startswith(b"%PDF")
-    return done.stdout
-
-
-@needs_latex
-@pytest.mark.parametrize("name", SEEDED)
-def test_latex_of_three_seeds_compiles(seeded, tmp_path, name):
-    log = compiled(tmp_path, export(TABLES[name].build(seeded, TableOptions()), "latex")[f"{name}_document.tex"])
-    assert "Overfull" not in log
-    assert "Float too large" not in log
-
-
-@needs_latex
-@pytest.mark.parametrize("name", GOLDEN_TABLES)
-def test_latex_compiles_alone(small, tmp_path, name):
-    log = compiled(tmp_path, export(TABLES[name].build(small, TableOptions()), "latex")[f"{name}_document.tex"])
-    assert "Overfull" not in log
-    assert "Float too large" not in log
-
-
-@pytest.fixture(scope="module")
-def two_scales(tmp_path_factory):
-    folder = SweepFolder(
-        store=open_store(str(tmp_path_factory.mktemp("scales"))), evaluations=(evaluation("attack", "out_of_domain"),)
-    )
-    for mode, difference in (("fixed", -0.2), ("matched", -0.1)):
-        for similarity in ("cosine", "qnorm", "dnorm"):
-            spec = trained(similarity, scale_mode=mode, init_regime="random")
-            folder.add_trial(spec, two_queries((0.5, 0.3)), **softmax_of(similarity))
-        spec = probe(scale_mode=mode, init_regime="random", seed=0)
-        folder.add_probe(spec, {16: difference, 32: 2 * difference}, softmax={"saturated_share": (0.5, 0.6)})
-    folder.add_trial(untrained(init_regime="random", seed=0), untrained_queries((0.4, 0.2)))
-    return collect(folder.store, folder.record())
-
-
-@needs_latex
-@pytest.mark.parametrize("name", ["gains", "fisher_check"])
-def test_two_scales_fit_a_page(two_scales, tmp_path, name):
-    table = TABLES[name].build(two_scales, TableOptions())
-    assert "scale" in [column.key for column in table.columns]
-    assert "Overfull" not in compiled(tmp_path, export(table, "latex")[f"{name}_document.tex"])
-
-
 def test_a_narrow_terminal_cuts_no_name_off(two_scales):
     console = Console(width=110, record=True, file=io.StringIO())
     console.print(terminal.render(TABLES["fisher_check"].build(two_scales, TableOptions())))
     assert "…" not in console.export_text()
-
-
-@needs_latex
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("name", ["winners", "gains"])
-def test_latex_compiles_by_input_with_the_packages_that_it_names(seeded, tmp_path, name, engine):
-    fragment = export(TABLES[name].build(seeded, TableOptions()), "latex")[f"{name}.tex"]
-    (tmp_path / f"{name}.tex").write_text(fragment)
-    [packages] = re.findall(r"^% needs (.*)", fragment)
-    assert ("longtable" in packages) == (name == "gains")
-    compiled(
-        tmp_path,
-        rf"\documentclass{{article}}{packages}\begin{{document}}"
-        rf"Table~\ref{{tab:{name}}}.\input{{{name}}}\end{{document}}",
-        engine,
-    )
-
-
-@needs_latex
-def test_latex_with_holes_compiles(with_holes, tmp_path):
-    compiled(tmp_path, export(with_holes, "latex", allow_missing=True)["gains_document.tex"])
-
-
-@needs_latex
-@pytest.mark.skipif(shutil.which("pdftotext") is None, reason="pdftotext (poppler-utils) is not installed")
-def test_special_characters_show_as_themselves(tmp_path):
-    compiled(tmp_path, latex.render_document(special_table()))
-    shown = subprocess.run(["pdftotext", "-layout", "document.pdf", "-"], cwd=tmp_path, capture_output=True, text=True)
-    # The underscore is drawn as a rule, and tilde and caret as accents, which are no characters in the PDF.
-    for part in ("50% of", "& b#1", "$x$", "\\end{z}", "<tag>", "|p|", "--", "[first cell]", "*star"):
-        assert part in shown.stdout
-
-
-@needs_latex
-def test_special_characters_compile(tmp_path):
-    compiled(tmp_path, latex.render_document(special_table()))
-
-
-def test_latex_escapes():
-    assert latex.escape("% _ & # $ ~ ^ \\ { }") == (
-        r"\% \_ \& \# \$ \textasciitilde{} \textasciicircum{} \textbackslash{} \{ \}"
-    )
-    assert latex.escape("a--b---c") == "a-{}-b-{}-{}-c"
-    assert latex.escape("two\nlines") == "two lines"
-
-
-def test_latex_has_letters_beyond_ascii():
-    assert latex.escape("α-BERT κ Ωmega ς") == r"$\alpha$-BERT $\kappa$ $\Omega$mega $\varsigma$"
-    assert latex.escape("Κά") == r"$\mathrm{K}$$\acute{\alpha}$"
-    assert latex.escape("Zoë, Dvořák, Ångström, Łódź, ß") == (
-        r"Zo\"{e}, Dvo\v{r}\'{a}k, \r{A}ngstr\"{o}m, \L{}\'{o}d\'{z}, \ss{}"
-    )
-    assert latex.escape("≤ 3 × 10²") == r"$\leq$ 3 $\times$ 10$^{2}$"
-    assert latex.escape("bge-中文_v1") == r"bge-\cjktext{gbsn}{中文}\_v1"
-    assert latex.escape("日本語モデル") == r"\cjktext{min}{日本語モデル}"
-    assert latex.escape("한국어") == r"\cjktext{mj}{한국어}"
-    assert latex.escape("a\u200bb \U0001f600") == "ab {[}U+1F600{]}"
-
-
-LETTERS = "α-BERT κ≤2 Dvořák ß Łódź ς ά → \U0001f600"
-
-
-def lettered_table(name):
-    rows = pl.DataFrame({name: [name, "[x]"], "score": [0.5, 0.25]})
-    columns = (Column(key=name, header=name), Column(key="score", header=name, kind="score"))
-    return Table(name="t", title=name, columns=columns, rows=rows, notes=(name,))
-
-
-@needs_latex
-@pytest.mark.parametrize("engine", ENGINES)
-def test_letters_beyond_ascii_compile(tmp_path, engine):
-    compiled(tmp_path, latex.render_document(lettered_table(LETTERS)), engine)
-
-
-@needs_latex
-@pytest.mark.skipif(
-    "pdflatex" not in ENGINES or not finds("CJKutf8.sty") or not finds("gbsnu4e.tfm"),
-    reason="no CJK package with a font is installed (Debian: latex-cjk-chinese-arphic-gbsn00lp)",
-)
-@pytest.mark.skipif(shutil.which("pdftotext") is None, reason="pdftotext (poppler-utils) is not installed")
-def test_chinese_names_compile_and_show_as_themselves(tmp_path):
-    compiled(tmp_path, latex.render_document(lettered_table("中文模型 100%")), "pdflatex")
-    shown = subprocess.run(["pdftotext", "-layout", "document.pdf", "-"], cwd=tmp_path, capture_output=True, text=True)
-    assert "100%" in shown.stdout
-    fonts = subprocess.run(["pdffonts", "document.pdf"], cwd=tmp_path, capture_output=True, text=True).stdout
-    assert "gbsn" in fonts.lower()
-
-
-@needs_latex
-def test_what_is_higher_than_a_page_breaks_over_pages(tmp_path):
-    rows = pl.DataFrame(
-        {"name": [f"row {place}" for place in range(150)], "score": [place / 150 for place in range(150)]}
-    )
-    columns = (Column(key="name", header="name"), Column(key="score", header="score", kind="score"))
-    table = Table(name="t", title="Many rows", columns=columns, rows=rows, notes=("A note.",))
-    log = compiled(tmp_path, latex.render_document(table))
-    assert "Overfull" not in log
-    pages = int(re.search(r"\((\d+) pages?", log)[1])
-    assert pages > 2
-    few = Table(name="t", title="Few rows", columns=columns, rows=rows.head(20))
-    assert "longtable" not in latex.render_document(few)
 
 
 @pytest.mark.parametrize(("sweep", "name"), [*(("small", n) for n in GOLDEN_TABLES), *(("seeded", n) for n in SEEDED)])

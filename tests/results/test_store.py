@@ -1,18 +1,16 @@
-"""Conformance of every store: real folders, real second processes, real kills."""
+"""Conformance of every store, its bytes and folders: real folders, real second processes, real kills."""
 
-import json
 import os
 import secrets
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from processes import line_of, python
 
-from results.locks import verify_token
-from results.store import Leftover, LockedError, LostLockError, open_existing_store, open_store
+from results.store import Leftover, open_existing_store, open_store
 from search_spaces.problems import InputError
 
 
@@ -29,18 +27,6 @@ def store(uri):
     return open_store(uri)
 
 
-def _python(code: str, *arguments: str) -> subprocess.Popen:
-    command = [sys.executable, "-c", code, *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def _line(process: subprocess.Popen) -> str:
-    """The next line a process prints; waits for it, and fails with what it said where it ended instead."""
-    line = process.stdout.readline().strip()
-    assert line, process.stderr.read()
-    return line
-
-
 def test_what_is_written_is_read(store):
     store.write("a/b.bin", b"\x00one")
     store.write("a/b.bin", b"two")
@@ -54,10 +40,10 @@ def test_what_is_written_is_read(store):
 
 def test_another_process_reads_it(store):
     store.write("a", b"seen")
-    reader = _python(
+    reader = python(
         "import sys; from results.store import open_store; print(open_store(sys.argv[1]).read('a'))", store.uri
     )
-    assert _line(reader) == "b'seen'"
+    assert line_of(reader) == "b'seen'"
 
 
 def test_a_folder_of_a_published_folder_is_seen_as_any_other(store):
@@ -167,8 +153,8 @@ open_store(sys.argv[1]).put_folder("checkpoint", fill)
 
 
 def test_a_writer_killed_half_way_leaves_nothing_and_hinders_nobody(store):
-    writer = _python(KILLED, store.uri)
-    assert _line(writer) == "half"
+    writer = python(KILLED, store.uri)
+    assert line_of(writer) == "half"
     writer.kill()
     writer.wait()
     assert store.list("") == []
@@ -191,8 +177,8 @@ while True:
 
 @pytest.mark.parametrize("delay_s", [0.02, 0.05, 0.11, 0.17])
 def test_a_writer_killed_at_any_moment_leaves_keys_absent_or_whole(store, delay_s):
-    writer = _python(WRITER, store.uri)
-    assert _line(writer) == "ready"
+    writer = python(WRITER, store.uri)
+    assert line_of(writer) == "ready"
     with pytest.raises(subprocess.TimeoutExpired):  # it writes without end until it is killed
         writer.wait(timeout=delay_s)
     writer.kill()
@@ -222,8 +208,8 @@ while True:
 
 
 def test_a_store_opens_while_another_process_publishes_and_deletes(store):
-    churn = _python(CHURN, store.uri)
-    assert _line(churn) == "ready"
+    churn = python(CHURN, store.uri)
+    assert line_of(churn) == "ready"
     until = time.monotonic() + 1.5
     while time.monotonic() < until:
         open_store(store.uri)
@@ -248,7 +234,7 @@ except OSError:
 def test_a_write_that_does_not_fit_leaves_the_old_bytes_and_no_leftover(tmp_path):
     store = open_store(str(tmp_path / "sweep"))
     store.write("a", b"old")
-    assert _line(_python(FULL, store.uri)) == "refused"
+    assert line_of(python(FULL, store.uri)) == "refused"
     assert store.read("a") == b"old"
     assert [path.name for path in Path(store.uri).iterdir()] == ["a"]
 
@@ -291,8 +277,8 @@ def test_versions_tell_what_was_written_anew(store):
 
 def test_what_a_killed_writer_left_is_told_and_can_be_removed(store):
     """The writer dies when all files are there, but nothing that says so."""
-    writer = _python(CUT_OFF, store.uri)
-    assert _line(writer) == "uploaded"
+    writer = python(CUT_OFF, store.uri)
+    assert line_of(writer) == "uploaded"
     store.write("a/other", b"1")
     store.put_folder("a/whole", lambda folder: (folder / "file").write_bytes(b"1"))
     writer.kill()
@@ -356,191 +342,3 @@ def test_what_is_no_storage_is_one_clear_message(uri):
 def test_looking_makes_nothing(tmp_path):
     assert open_existing_store(str(tmp_path / "absent")) is None
     assert list(tmp_path.iterdir()) == []
-
-
-HOLDER = """
-import sys
-from results.store import open_store, LostLockError
-store = open_store(sys.argv[1])
-lock = store.lock("sweep", owner=sys.argv[2], stale_after_s=float(sys.argv[3]))
-print(lock.token, flush=True)
-for line in sys.stdin:
-    try:
-        lock.verify()
-        print("held", flush=True)
-    except LostLockError as error:
-        print(f"lost: {error}", flush=True)
-"""
-
-
-def _holder(uri: str, stale_after_s: float) -> subprocess.Popen:
-    command = [sys.executable, "-c", HOLDER, uri, "holder", str(stale_after_s)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def _ask(holder: subprocess.Popen) -> str:
-    holder.stdin.write("?\n")
-    holder.stdin.flush()
-    return _line(holder)
-
-
-def test_a_live_owner_is_named_at_once(store):
-    holder = _holder(store.uri, 60)
-    assert _line(holder) == "1"
-    began = time.monotonic()
-    with pytest.raises(LockedError, match="holder holds it"):
-        store.lock("sweep", owner="me", stale_after_s=60)
-    assert time.monotonic() - began < 30  # not the 60 s after which it would be stale
-    assert _ask(holder) == "held"
-    holder.kill()
-    holder.wait()
-
-
-LOCK_RACER = """
-import sys
-from results.store import Leftover, LockedError, open_store
-store = open_store(sys.argv[1])
-print("ready", flush=True)
-sys.stdin.readline()
-try:
-    store.lock("sweep", owner=sys.argv[2], stale_after_s=60)
-    print("won", flush=True)
-except LockedError as error:
-    print(error, flush=True)
-sys.stdin.readline()  # the winner lives until both have spoken
-"""
-
-
-def test_of_two_racing_for_the_lock_one_wins_and_the_other_is_told_who(store):
-    command = [sys.executable, "-c", LOCK_RACER, store.uri]
-    racers = {
-        name: subprocess.Popen(
-            [*command, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        for name in ("anna", "bert")
-    }
-    assert [_line(racer) for racer in racers.values()] == ["ready", "ready"]
-    for racer in racers.values():
-        racer.stdin.write("go\n")
-        racer.stdin.flush()
-    said = {name: _line(racer) for name, racer in racers.items()}
-    for racer in racers.values():
-        racer.communicate("end\n")
-    [winner] = [name for name, words in said.items() if words == "won"]
-    [refused] = [words for words in said.values() if words != "won"]
-    assert winner in refused
-
-
-CHECK = """
-import sys
-from results.locks import verify_token
-from results.store import LostLockError, open_store
-try:
-    verify_token(open_store(sys.argv[1]), "sweep", int(sys.argv[2]))
-    print("held", flush=True)
-except LostLockError:
-    print("lost", flush=True)
-"""
-
-
-def test_a_worker_checks_the_token_without_owning_the_lock(store):
-    first = store.lock("sweep", owner="me", stale_after_s=60)
-    assert _line(_python(CHECK, store.uri, str(first.token))) == "held"
-    first.release()
-    assert _line(_python(CHECK, store.uri, str(first.token))) == "lost"
-    second = store.lock("sweep", owner="me", stale_after_s=60)
-    with pytest.raises(LostLockError, match="token 1 holds it no more"):
-        verify_token(store, "sweep", first.token)
-    verify_token(store, "sweep", second.token)
-    second.release()
-
-
-def test_a_killed_owner_is_passed_over_at_once(store):
-    holder = _holder(store.uri, 60)
-    assert _line(holder) == "1"
-    holder.kill()
-    holder.wait()
-    began = time.monotonic()
-    lock = store.lock("sweep", owner="me", stale_after_s=60)
-    assert time.monotonic() - began < 30
-    assert lock.token == 2
-    lock.verify()
-    lock.release()
-
-
-def _as_if_elsewhere(store) -> None:
-    """Make the lock's record one of another machine, whose processes cannot be looked up."""
-    [key] = store.list("lock/sweep")
-    record = json.loads(store.read(key))
-    store.write(key, json.dumps({**record, "host": "elsewhere/0"}).encode())
-
-
-def test_an_owner_elsewhere_whose_heart_stands_still_is_taken_over_and_finds_out(store):
-    holder = _holder(store.uri, 1.0)
-    assert _line(holder) == "1"
-    os.kill(holder.pid, signal.SIGSTOP)
-    _as_if_elsewhere(store)
-    lock = store.lock("sweep", owner="me", stale_after_s=1.0)
-    assert lock.token == 2
-    os.kill(holder.pid, signal.SIGCONT)
-    assert _ask(holder) == "lost: lock 'sweep': token 1 holds it no more (last taken: 2)"
-    lock.verify()
-    lock.release()
-    holder.kill()
-    holder.wait()
-
-
-TAKEN = """
-import sys
-from results.store import open_store
-store = open_store(sys.argv[1])
-lock = store.lock("sweep", owner="first", stale_after_s=1.0)
-print("held", flush=True)
-sys.stdin.readline()
-lock.release()
-print("given back", flush=True)
-"""
-
-
-@pytest.mark.parametrize("owners", [1, 3])
-def test_a_lock_given_back_after_it_was_taken_over_leaves_the_new_owner_alone(store, owners):
-    command = [sys.executable, "-c", TAKEN, store.uri]
-    first = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert _line(first) == "held"
-    os.kill(first.pid, signal.SIGSTOP)
-    _as_if_elsewhere(store)
-    for number in range(owners):  # with several, the first one's record is swept away
-        lock = store.lock("sweep", owner=f"owner {number}", stale_after_s=1.0)
-        if number + 1 < owners:
-            lock.release()
-    records = store.list("lock")
-    os.kill(first.pid, signal.SIGCONT)
-    first.stdin.write("release\n")
-    first.stdin.flush()
-    assert _line(first) == "given back"
-    first.wait()
-    lock.verify()
-    assert store.list("lock") == records
-    with pytest.raises(LockedError, match=f"owner {owners - 1} holds it"):
-        store.lock("sweep", owner="late", stale_after_s=1.0)
-    lock.release()
-
-
-def test_an_owner_elsewhere_whose_heart_beats_keeps_the_lock(store):
-    lock = store.lock("sweep", owner="far away", stale_after_s=1.0)
-    lock._record = type(lock._record)(owner="far away", host="elsewhere/0", pid=1, started=0.0)
-    _as_if_elsewhere(store)
-    with pytest.raises(LockedError, match="far away holds it"):
-        store.lock("sweep", owner="me", stale_after_s=3.0)
-    lock.release()
-
-
-def test_a_released_lock_is_free_and_old_records_go(store):
-    for token in (1, 2, 3):
-        lock = store.lock("sweep", owner="me", stale_after_s=60)
-        assert lock.token == token
-        lock.release()
-        lock.release()
-        with pytest.raises(LostLockError):
-            lock.verify()
-    assert store.list("lock") == ["lock/sweep/00000002.json", "lock/sweep/00000003.json"]
