@@ -2,7 +2,9 @@
 
 import polars as pl
 
+from results.predicting.effective_rank import EFFECTIVE_RANK
 from results.predicting.fisher_condition import FISHER_CONDITION
+from results.predicting.norm_distance import NORM_DISTANCE
 from results.predicting.prediction import Call, Prediction, Predictor, Side
 from search_spaces.catalogue.registry import Registry
 
@@ -12,7 +14,7 @@ PROBE_COLUMNS = (
     *("probe_id", "family", "layers", "init_regime", "seed"),
     *("training_data", "training_data_hash", "scale_mode", "scale_value"),
 )
-PREDICTORS = Registry("predictor", [FISHER_CONDITION])
+PREDICTORS = Registry("predictor", [FISHER_CONDITION, NORM_DISTANCE, EFFECTIVE_RANK])
 
 
 def predictions(probes: pl.DataFrame) -> pl.DataFrame:

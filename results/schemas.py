@@ -223,7 +223,8 @@ PROBES = _schema(
         _text("scale_mode"),
         _number("scale_value"),
         # 'embedding_query', 'embedding_document', 'embedding', 'gamma', 'head', 'weights', each of them also after
-        # 'empirical_'; 'softmax', 'pools', 'subspace', 'norms'
+        # 'empirical_'; 'softmax', 'pools', 'subspace', 'norms', 'space'; 'pilot' and
+        # 'pilot_norms' in what is read of pilots, which no probe writes
         _text("block"),
         pa.field("similarity", pa.string()),  # 'qnorm', 'dnorm', or 'qnorm-dnorm' for a paired difference
         _text("statistic"),  # 'log10_kappa', 'lambda_max', 'trace', 'effective_rank', ...

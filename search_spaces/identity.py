@@ -27,7 +27,7 @@ from search_spaces.tuning import TunedCell
 
 TRAINING_VERSION = 2  # raise by hand when the same spec no longer gives the same checkpoint
 EVALUATION_VERSION = 3  # raise by hand when the same checkpoint no longer gives the same rows
-PROBE_VERSION = 3  # the Fisher estimator's version
+PROBE_VERSION = 4  # raise by hand when the same probe no longer gives the same rows
 POOL_VERSION = 1  # raise by hand when the same settings no longer give the same pool
 READING_VERSION = 1  # raise by hand when the same passages no longer give the same answers or scores of them
 _NOT_IDENTITY = frozenset({"execution", "keep_embeddings", "run_files", "memory_budget_bytes"})
