@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from search_spaces.problems import UnreadableError
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 _VERSION_KEY = b"densesweep.schema"
 
 
@@ -107,6 +107,7 @@ HISTORY = _schema(
         _number("padding_share"),
         pa.field("peak_memory_bytes", pa.int64()),
         pa.field("validation_score", pa.float64()),  # 0 to 1, of the steps that were validated
+        pa.field("log10_kappa", pa.float64()),  # of the batch's Fisher information, of the steps that log it
     ],
 )
 

@@ -30,7 +30,7 @@ EVALUATION_VERSION = 3  # raise by hand when the same checkpoint no longer gives
 PROBE_VERSION = 4  # raise by hand when the same probe no longer gives the same rows
 POOL_VERSION = 1  # raise by hand when the same settings no longer give the same pool
 READING_VERSION = 1  # raise by hand when the same passages no longer give the same answers or scores of them
-_NOT_IDENTITY = frozenset({"execution", "keep_embeddings", "run_files", "memory_budget_bytes"})
+_NOT_IDENTITY = frozenset({"execution", "keep_embeddings", "run_files", "memory_budget_bytes", "log_kappa_every"})
 _NOT_IDENTITY_IF_NONE = frozenset({"instruction"})  # most encoders read none
 # What is done with embeddings changes none of them, and a pool counts by its own identity.
 _NOT_ENCODING = frozenset({"score_similarities", "rag", "pool"})

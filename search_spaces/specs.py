@@ -204,6 +204,9 @@ class TrialSpec:
 
     `kind='untrained'` evaluates the starting encoder: it has no similarity, scale or training settings, and a seed
     only where the regime's weights depend on it.
+
+    `log_kappa_every`: each so many steps the history has log10 kappa of the batch's Fisher information. It changes no
+    bit of a checkpoint and is no part of the identity: what was trained without it is not trained again.
     """
 
     kind: TrialKind
@@ -216,6 +219,7 @@ class TrialSpec:
     training: TrainingSettings | None
     validation: ValidationSpec | None = None
     execution: Execution = Execution()
+    log_kappa_every: int | None = None
 
     @property
     def title(self) -> str:

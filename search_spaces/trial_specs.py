@@ -34,6 +34,7 @@ def trial_spec(cell: Cell, sweep: SweepFile, declared: Declared, tuned: Mapping[
         training=_settings(sweep, {**cell.hyperparameters, **(tuned or {})}),
         validation=validation_spec(cell.training_data, sweep, declared),
         execution=_execution(sweep.resources),
+        log_kappa_every=sweep.training.log_kappa_every if cell.task == "contrastive" else None,  # type: ignore[attr-defined]
     )
 
 

@@ -1,4 +1,4 @@
-"""What a probe measures beside Fisher information: Cohen's d of norms, and the effective rank of the embedding space."""
+"""What a probe measures beside Fisher information: Cohen's d of norms, and effective ranks of the embedding space."""
 
 import json
 

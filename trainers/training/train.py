@@ -147,6 +147,7 @@ def _build(spec: TrialSpec, store: Store, verify: Callable[[], None]) -> _Traini
         settings=settings,
         execution=execution,
         seed=recipe.seed,
+        log_kappa_every=spec.log_kappa_every,
     )
     validator = Validator(spec.validation, spec.task, retriever, stepper.processes, settings.precision)
     return _Training(
