@@ -93,7 +93,7 @@ class _Sum:
         size = self.sizes.get(training.spec.encoder.weights.source)
         if size is None:
             self.unknown.setdefault(f"the size of {training.spec.encoder.weights.source} is not known: no hours of it")
-        if training.spec.kind == "train" and not training.is_trained:
+        if training.spec.is_trained and not training.is_trained:
             self._add_training(training, size)
         if not training.is_trained:
             self._add_checkpoints(training, size)
@@ -146,7 +146,7 @@ class _Sum:
         num_bytes = _FLOAT32 * size.parameters(encoder.layers) * (2 if encoder.towers == "separate" else 1)
         if training.keeps_weights:
             self.storage_bytes += training.times * num_bytes * self._num_copies(training.spec)
-        if training.spec.kind == "train":
+        if training.spec.is_trained:
             self.passing_bytes = max(self.passing_bytes, 3 * num_bytes)  # weights and two moments of AdamW
 
     def _num_copies(self, spec: TrialSpec) -> int:
@@ -234,9 +234,12 @@ def _trainings(plan: Plan, store: Listable | None) -> Iterator[_Training]:
             evaluations=trial.evaluations_left,
             is_trained=trial.state == "to evaluate",
             steps_made=made.get(trial.trial_id, 0),
+            keeps_weights=trial.spec.kind != "pilot",
         )
     for spec in filter(plan.only.takes, plan.unidentified.trials):
-        yield _Training(spec=spec, times=1, evaluations=evaluations, is_trained=False)
+        is_pilot = spec.kind == "pilot"
+        asked = () if is_pilot else evaluations
+        yield _Training(spec=spec, times=1, evaluations=asked, is_trained=False, keeps_weights=not is_pilot)
     for contributor, corpora in building(plan):
         yield _Training(spec=contributor, times=1, evaluations=corpora, is_trained=True, keeps_rows=False)
     for study in plan.studies_left:

@@ -53,7 +53,12 @@ class Mirror:
     @property
     def keys(self) -> tuple[str, ...]:
         """The identities of the sweep's trials, then of its probes, then of the samples of its searches."""
-        planned = (*self._record.trials, *self._record.probes, *planned_samples(self._store, self._record))
+        planned = (
+            *self._record.trials,
+            *self._record.probes,
+            *self._record.pilots,
+            *planned_samples(self._store, self._record),
+        )
         return tuple(dict.fromkeys(item.trial_id for item in planned))
 
     def refresh(self) -> None:
@@ -69,8 +74,9 @@ class Mirror:
     @cached_property
     def _names(self) -> Mapping[str, str]:
         """A name for each trial and probe whose spec is there; those of one title are told apart."""
-        times = Counter(planned.title for planned in (*self._record.trials, *self._record.probes))
-        twice = [p.trial_id for p in (*self._record.trials, *self._record.probes) if times[p.title] > 1]
+        every = (*self._record.trials, *self._record.probes, *self._record.pilots)
+        times = Counter(planned.title for planned in every)
+        twice = [planned.trial_id for planned in every if times[planned.title] > 1]
         return names({key: spec for key in twice if (spec := self._spec(key)) is not None})
 
     @cached_property
@@ -164,7 +170,7 @@ class Mirror:
 
     def _trial(self, key: str) -> RunContent | None:
         prefix = layout.trial_prefix(key)
-        rows = (layout.history_rows(key), layout.trial_rows(key), layout.evaluations_key(key))
+        rows = (layout.history_rows(key), layout.trial_rows(key), layout.pilot_rows(key), layout.evaluations_key(key))
         artifacts = self._history(prefix) | self._files(prefix, *rows)
         if not {"spec.json", "status.json"} <= set(artifacts):
             return None

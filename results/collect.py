@@ -17,11 +17,13 @@ from results.missing import (
     Missing,
     missing_answers,
     missing_evaluations,
+    missing_pilots,
     missing_probes,
     missing_searched,
     missing_sts,
     missing_trials,
 )
+from results.pilots import pilot_evidence
 from results.query_rows import QueryRows, query_rows
 from results.query_scores import DataKey, QueryScores, query_scores
 from results.rows import read_rows
@@ -65,7 +67,7 @@ class Collected:
         data_set_scores: `scores.data_set_scores` of both.
         answers: `trial_id`, the cell and the schema QA, without checkpoint hash.
         correlations: of scored pairs, `trial_id`, the cell, `group`, and what `results.spearman` gives.
-        probes: the schema PROBES.
+        probes: the schema PROBES: what probes wrote, and of their cells what `results.pilots` reads of pilots.
         missing: what the sweep asked for and the folder does not have.
         warnings: what makes the rows comparable only with care, one line each.
         unequal_searches: in what searches for hyperparameters did not treat similarities alike, one line each.
@@ -196,6 +198,7 @@ def collect(
     scores = data_set_scores(scored, rows)
     correlations = _correlations(record, trials, tables_of(others, "sts"))
     answers = _answers(record, trials, rows_of(QA, tables_of(others, "qa")))
+    own = rows_of(PROBES, (stored.table for stored in probed.values()))
     here = expected_of(record, cells_of(trials), parts)
     every = here.and_also(expected_of(record, planned_cells(store, not_trained), parts))
     made = made_with(trials, asked, provenance, others, probed.values())
@@ -211,13 +214,14 @@ def collect(
         data_set_scores=scores,
         answers=answers,
         correlations=correlations,
-        probes=rows_of(PROBES, (stored.table for stored in probed.values())),
+        probes=pl.concat([own, pilot_evidence(store, record, own)]),
         missing=(
             *missing_trials(store, not_trained),
             *missing_searched(store, record.studies),
             *missing_evaluations(store, here.ranked, scores),
             *missing_sts(store, here.pairs, correlations),
             *missing_answers(store, here.answers, answers),
+            *missing_pilots(store, record.pilots),
             *missing_probes(store, [p for p in record.probes if p not in probed]),
         ),
         warnings=tuple(mixed_versions(made)),

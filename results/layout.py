@@ -118,6 +118,7 @@ class SweepRecord:
     studies: tuple[PlannedStudy, ...] = ()
     searched_under: str | None = None  # the one similarity of all studies, where tune.per names it
     redeclared: tuple[Redeclared, ...] = ()
+    pilots: tuple[PlannedTrial, ...] = ()  # which are none of the trials: only predictors read them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +177,11 @@ def trial_rows(trial_id: str) -> str:
 def history_rows(trial_id: str) -> str:
     """The trial's history rows."""
     return f"trials/{trial_id}/history.parquet"
+
+
+def pilot_rows(trial_id: str) -> str:
+    """What a pilot's queries gave, of the schema PER_QUERY; written before its own row."""
+    return f"trials/{trial_id}/pilot.parquet"
 
 
 def checkpoint_prefix(trial_id: str) -> str:

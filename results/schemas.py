@@ -12,6 +12,7 @@ import pyarrow as pa
 from search_spaces.problems import UnreadableError
 
 SCHEMA_VERSION = 4
+QUERY_NORM = "query_norm"  # stands as a measure in a pilot's rows of queries
 _VERSION_KEY = b"densesweep.schema"
 
 

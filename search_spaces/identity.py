@@ -49,9 +49,10 @@ def trial_id(spec: TrialSpec) -> str:
 def prefix_id(spec: TrialSpec) -> str | None:
     """What trials that differ in their number of steps alone have in common, where the longer begins as the shorter.
 
-    Under a constant schedule no step knows how many come after it. None under any other, and where nothing is trained.
+    Under a constant schedule no step knows how many come after it. None under any other, where nothing is trained,
+    and of a pilot, from which nothing goes on.
     """
-    if spec.training is None or spec.training.schedule != "constant":
+    if spec.training is None or spec.training.schedule != "constant" or spec.kind == "pilot":
         return None
     canonical = _canonical(spec)
     canonical["training"] = {name: value for name, value in canonical["training"].items() if name != "steps"}

@@ -67,7 +67,7 @@ def untrained_spec(trial: TrialSpec) -> TrialSpec:
         encoder=trial.encoder,
         similarity=None,
         scale=None,
-        seed=_seed_of_weights(trial),
+        seed=seed_of_weights(trial),
         training=None,
         execution=trial.execution,
     )
@@ -80,7 +80,7 @@ def probe_spec(trial: TrialSpec, sweep: SweepFile) -> ProbeSpec:
     return ProbeSpec(
         task=trial.task,
         encoder=trial.encoder,
-        seed=_seed_of_weights(trial),
+        seed=seed_of_weights(trial),
         training_data=trial.training_data,
         scale=trial.scale,
         num_queries=sweep.probe.num_queries,
@@ -117,5 +117,6 @@ def _execution_of_probe(sweep: SweepFile) -> Execution:
     return replace(_execution(resources), threads=threads, device="gpu" if own.gpus_of(resources) else "cpu")
 
 
-def _seed_of_weights(trial: TrialSpec) -> int | None:
+def seed_of_weights(trial: TrialSpec) -> int | None:
+    """The seed that a trial's starting weights depend on; None where its regime draws none."""
     return trial.seed if INIT_REGIMES[trial.encoder.init_regime].seeded else None

@@ -8,7 +8,7 @@ import polars as pl
 from results.collect import Collected
 from results.fisher_check import DERIVED_REASONS, PRIMARY, fisher_check
 from results.observed_sides import SIDES
-from results.predictions import PREDICTORS
+from results.predictions import PREDICTORS, needs_pilots
 from results.published_fisher import published_check
 from results.selection import select_trials
 from results.tables.gain_parts import reason_notes
@@ -204,7 +204,9 @@ def _holes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> I
         seed = "" if row["seed"] is None else f"/s{row['seed']}"
         scale = f"/{row['scale']}" if row["scale"].startswith("matched") else ""  # as probes are titled
         title = f"probe {row['model']}/{row['init_regime']}{scale}{seed}"
-        if row["call"] is None:
+        if row["call"] is None and row["probe_id"] is not None and needs_pilots(row["predictor"]):
+            yield f"pilots of {title.removeprefix('probe ')}: {row['reason']}"
+        elif row["call"] is None:
             yield probes.get(title, f"{title}: {row['reason']}")
         elif row["verdict"] is None and row["reason"] not in DERIVED_REASONS and "main measures" not in row["reason"]:
             yield f"{row['model']}/{row['regime']}{scale}: {row['reason']}"
