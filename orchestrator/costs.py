@@ -10,6 +10,7 @@ from typing import Any
 from orchestrator.continuations import steps_made
 from orchestrator.plan import Plan
 from orchestrator.pool_costs import building, num_searched_at_most
+from orchestrator.probe_costs import probe_operations
 from orchestrator.row_costs import NOWHERE, MirrorPlace, evaluation_row_bytes, training_row_bytes
 from orchestrator.speeds import FORWARD, TRAINING, Speed, Speeds, speeds
 from orchestrator.text_lengths import documents_of, queries_of
@@ -24,7 +25,6 @@ from trainers.provenance import accelerators
 from trainers.weights.model_size import model_size
 
 _FLOAT32 = 4
-_PROBE_PASSES = 3  # a probe's passes over its texts, in trainings' passes: a gradient for each query and direction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +36,7 @@ class Costs:
         training_tokens: of these steps, without pads.
         evaluation_tokens: of the texts that checkpoints encode.
         hours: of one GPU, or of one CPU where trials have none: so many of them are busy so long.
+        hours_of: the hours by what takes them: 'trainings', 'pilots', 'evaluations', and each part of probes.
         unit: 'GPU' or 'CPU'.
         storage_bytes: that checkpoints, kept embeddings, rows, and MLflow where it lies there, add to the sweep folder.
         row_bytes: of these, what rows and MLflow take.
@@ -49,6 +50,7 @@ class Costs:
     training_tokens: int
     evaluation_tokens: int
     hours: float
+    hours_of: Mapping[str, float]
     unit: str
     storage_bytes: int
     row_bytes: int
@@ -84,6 +86,7 @@ class _Sum:
         self.share = min(1.0, resources.gpus or 1.0)
         self.steps = self.training_tokens = self.evaluation_tokens = 0
         self.unit_seconds = self.storage_bytes = self.row_bytes = self.passing_bytes = 0.0
+        self.seconds_of: dict[str, float] = {}
         self.bases: dict[str, None] = {}
         self.unknown: dict[str, None] = {}
         self.at_most = False
@@ -99,27 +102,34 @@ class _Sum:
             self._add_checkpoints(training, size)
         for evaluation in _passes(training.evaluations):
             self._add_evaluation(training, evaluation, size)
+        if training.spec.kind == "pilot" and size:
+            self._add_pilot_score(training, size)
         if training.keeps_rows:
             self._add_rows(training)
 
     def add_probe(self, probe: ProbeSpec) -> None:
-        """Add a probe, by what its texts cost a training."""
+        """Add a probe, by what it computes; one with a time budget takes at most so long beside its own blocks."""
         size = self.sizes.get(probe.encoder.weights.source)
-        pair = _pair_tokens(probe.encoder, probe)
         if size is None:
             return
         if not self.each_of_probe:
             self.unknown.setdefault("probes run on CPUs alone: no GPU-hours of them")
             return
         speed = self.found.flops(_as_trial(probe), "fp32")
-        flops = _PROBE_PASSES * TRAINING * size.parameters_in_layers(probe.encoder.layers)
+        lengths = (of(probe.training_data, probe.encoder).mean_tokens for of in (queries_of, documents_of))
+        query_tokens, document_tokens = lengths
+        parts = probe_operations(probe, size, query_tokens=query_tokens, document_tokens=document_tokens)
         share = min(1.0, self.each_of_probe) if probe.execution.device == "gpu" else 1.0
-        self._add_seconds(flops * pair * probe.num_queries / speed.value, speed, share=share, each=self.each_of_probe)
+        for part, operations in parts.items():
+            seconds = operations / speed.value
+            self._add_seconds(seconds, speed, of=f"probes: {part}", share=share, each=self.each_of_probe)
 
     def _add_seconds(
-        self, seconds: float, speed: Speed, *, share: float | None = None, each: float | None = None
+        self, seconds: float, speed: Speed, *, of: str, share: float | None = None, each: float | None = None
     ) -> None:
-        self.unit_seconds += (seconds if speed.is_measured else seconds / (share or self.share)) * (each or self.each)
+        taken = (seconds if speed.is_measured else seconds / (share or self.share)) * (each or self.each)
+        self.unit_seconds += taken
+        self.seconds_of[of] = self.seconds_of.get(of, 0.0) + taken
         self.bases.setdefault(speed.basis)
 
     def _add_training(self, training: _Training, size: ModelSize | None) -> None:
@@ -132,12 +142,29 @@ class _Sum:
         self.steps += training.times * steps
         self.training_tokens += round(training.times * tokens)
         devices = training.times * spec.execution.num_devices
+        of = "pilots" if spec.kind == "pilot" else "trainings"
         if measured := self.found.of_shape(spec):
-            self._add_seconds(devices * num_pairs / measured.value, measured)
+            self._add_seconds(devices * num_pairs / measured.value, measured, of=of)
         elif size:
             speed = self.found.flops(spec, settings.precision)
             flops = TRAINING * size.parameters_in_layers(spec.encoder.layers) * tokens
-            self._add_seconds(devices * flops / speed.value, speed)
+            self._add_seconds(devices * flops / speed.value, speed, of=of)
+
+    def _add_pilot_score(self, training: _Training, size: ModelSize) -> None:
+        """Ranking a pool of development documents, once."""
+        spec, validation = training.spec, training.spec.validation
+        assert validation is not None, "pilots are scored"
+        tokens = 0.0
+        for of, most in ((documents_of, validation.num_documents), (queries_of, validation.num_queries)):
+            found = of(validation.data, spec.encoder)
+            known = [number for number in (most, found.num_texts) if number is not None]
+            tokens += min(known, default=0) * found.mean_tokens
+            self.at_most |= found.at_most
+        self.evaluation_tokens += round(training.times * tokens)
+        speed = self.found.flops(spec, spec.training.precision if spec.training else "fp32")
+        flops = FORWARD * size.parameters_in_layers(spec.encoder.layers) * tokens
+        each = speed.value / spec.execution.num_devices
+        self._add_seconds(training.times * flops / each, speed, of="pilots")
 
     def _add_checkpoints(self, training: _Training, size: ModelSize | None) -> None:
         if size is None:
@@ -194,7 +221,7 @@ class _Sum:
         speed = self.found.flops(training.spec, evaluation.precision)
         each = speed.value / training.spec.execution.num_devices  # an evaluation takes one device
         flops = FORWARD * size.parameters_in_layers(encoder.layers) * tokens
-        self._add_seconds(training.times * flops / each, speed)
+        self._add_seconds(training.times * flops / each, speed, of="evaluations")
 
 
 def costs(plan: Plan, store: Listable | None, mirror: MirrorPlace = NOWHERE) -> Costs:
@@ -214,6 +241,7 @@ def costs(plan: Plan, store: Listable | None, mirror: MirrorPlace = NOWHERE) -> 
         training_tokens=total.training_tokens,
         evaluation_tokens=total.evaluation_tokens,
         hours=total.unit_seconds / 3600,
+        hours_of={part: seconds / 3600 for part, seconds in total.seconds_of.items()},
         unit="GPU" if resources.gpus else "CPU",
         storage_bytes=round(total.storage_bytes + total.row_bytes),
         row_bytes=round(total.row_bytes),

@@ -1,6 +1,6 @@
 """A plan for people and for programs: what is done, left, left out and missing, and what the rest takes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -31,7 +31,13 @@ def plan_as_json(plan: Plan, costs: Costs, uri: str) -> dict[str, Any]:
         "left": num_left,
         "to_take_over": _num_taken(plan),
         "trials": [
-            {"trial_id": key, "title": spec.title, "state": state, "take_over_from": _source(plan, key)}
+            {
+                "trial_id": key,
+                "title": spec.title,
+                "kind": spec.kind,
+                "state": state,
+                "take_over_from": _source(plan, key),
+            }
             for key, spec, state in _trials(plan)
         ],
         "probes": [
@@ -183,6 +189,13 @@ def _summary(plan: Plan, costs: Costs, uri: str) -> Iterator[str]:
     part = f" of the part with {plan.only}" if plan.only.wanted else ""
     taken = f" ({num_taken} of them to take over)" if (num_taken := _num_taken(plan)) else ""
     yield f"{num_cells(plan)} cells; trials and probes{part}: {num_done} done{taken}, {num_left} left; folder: {uri}"
+    if pilots := [spec for _, spec, _ in _trials(plan) if spec.kind == "pilot"]:
+        steps = sorted({spec.training.steps for spec in pilots if spec.training})
+        yield (
+            f"{len(pilots)} of these trials are pilots of {', '.join(map(str, steps))} steps under a constant learning "
+            "rate without warm-up, of each cell's first hyperparameters and seed (each seed of random weights): they "
+            "are in no result, and what they show is read by predictors alone"
+        )
     if studies := plan.studies_left:
         num_left, num_trials = (sum(s.num_left for s in studies), sum(len(s.cell.reporting) for s in studies))
         num_samples = sum(budget(study.cell.tune) for study in studies)
@@ -200,11 +213,20 @@ def _summary(plan: Plan, costs: Costs, uri: str) -> Iterator[str]:
     )
     if costs.bases:
         yield f"about {_time(costs)} ({'; '.join(costs.bases)})"
+        if len(costs.hours_of) > 1:
+            yield f"of it {', '.join(f'{part} {share}' for part, share in _shares(costs).items())}"
     passing = f", and {size(costs.passing_bytes)} for each training that runs" if costs.passing_bytes else ""
     of_rows = f", {size(costs.row_bytes)} of it rows and what MLflow keeps" if costs.row_bytes else ""
     yield f"about {size(costs.storage_bytes)} in the sweep folder{of_rows}{passing}"
     for line in costs.unknown:
         yield f"not counted: {line}"
+
+
+def _shares(costs: Costs) -> Mapping[str, str]:
+    """What share of the hours each part takes."""
+    total = sum(costs.hours_of.values()) or 1.0
+    shares = {part: hours / total for part, hours in costs.hours_of.items()}
+    return {part: f"{share:.0%}" if share >= 0.01 else "below 1 %" for part, share in shares.items()}
 
 
 def _millions(tokens: int) -> str:

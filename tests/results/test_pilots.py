@@ -9,7 +9,6 @@ from scipy import stats
 
 from orchestrator.mirror import Mirror
 from results.collect import collect
-from results.layout import Status
 from results.pilots import LEVEL, MIN_QUERIES
 from results.predictions import predictions
 from results.rendering import FORMATS, export
@@ -166,4 +165,3 @@ def test_collected_trials_are_the_sweeps_alone(folder):
     for name in ("trials", "expected", "scored", "data_set_scores", "per_query"):
         assert getattr(after, name).equals(getattr(before, name)), name
     assert after.missing == before.missing == ()
-    assert Status.__dataclass_fields__  # statuses of pilots stand in the folder beside the trials'

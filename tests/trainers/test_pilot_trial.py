@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from tiny_trials import NEVER, data_spec, trial_spec, write_collection
 
@@ -11,8 +12,11 @@ from results.store import open_store
 from search_spaces.identity import trial_id
 from search_spaces.specs import SimilaritySpec, ValidationSpec
 from trainers.data_sets import load
+from trainers.encoders.checkpoints import load_checkpoint
 from trainers.encoders.encode import encode
+from trainers.similarity import Gammas
 from trainers.training.resume import CheckpointPolicy
+from trainers.training.retriever import Retriever
 from trainers.training.train import train
 from trainers.training.validation import ranking_score
 from trainers.trial import run_trial
@@ -67,37 +71,18 @@ def test_its_scores_are_those_of_a_validation_of_the_same_training(spec, tmp_pat
     _, store = run(spec, tmp_path / "pilot")
     plain = replace(spec, kind="train", validation=None)
     other = open_store(str(tmp_path / "plain"))
-    seen = {}
-
-    def keep(retriever):
-        seen["score"] = ranking_score(spec.validation, "fp32")(retriever)
-        texts = [text for key, text in queries(spec) if key.startswith("t")]
-        seen["norms"] = {
-            key: float((vector**2).sum() ** 0.5)
-            for key, vector in zip(
-                [key for key, _ in queries(spec) if key.startswith("t")],
-                encode(retriever.encoder.eval(), texts, "query"),
-                strict=True,
-            )
-        }
-
     train(plain, store=other, report=lambda _: None, verify=lambda: None, checkpoint_policy=NEVER)
     with other.get_folder(layout.checkpoint_prefix(trial_id(plain))) as folder:
-        from trainers.encoders.checkpoints import load_checkpoint
-        from trainers.similarity import Gammas
-        from trainers.training.retriever import Retriever
-
-        keep(Retriever(load_checkpoint(folder).encoder, Gammas.from_spec(QNORM)))
+        encoder = load_checkpoint(folder).encoder
+    expected = ranking_score(spec.validation, "fp32")(Retriever(encoder, Gammas.from_spec(QNORM)))
     rows = rows_of(store, spec)
     scores = [row["value"] for row in rows if row["measure"] == "nDCG@10"]
-    assert sum(scores) / len(scores) == pytest.approx(seen["score"], abs=1e-12)
-    norms = {row["query_id"]: row["value"] for row in rows if row["measure"] == "query_norm"}
-    assert norms == pytest.approx(seen["norms"], rel=1e-5)
-
-
-def queries(spec):
+    assert sum(scores) / len(scores) == pytest.approx(expected, abs=1e-12)
     table = load(spec.validation.data.entry).queries
-    return list(zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True))
+    texts = dict(zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True))
+    norms = {row["query_id"]: row["value"] for row in rows if row["measure"] == "query_norm"}
+    lengths = np.linalg.norm(encode(encoder, [texts[key] for key in norms], "query"), axis=1)
+    assert norms == pytest.approx(dict(zip(norms, lengths.tolist(), strict=True)), rel=1e-5)
 
 
 class Killed(BaseException):

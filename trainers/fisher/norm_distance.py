@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from trainers.data_sets.collection import Collection, document_text, strings
 from trainers.data_sets.rows import take_rows
 from trainers.fisher.jackknife import Estimate, delete_group
+from trainers.fisher.sizes import NUM_IRRELEVANT
 from trainers.randomness import derived_seed
 
-NUM_IRRELEVANT = 256  # the interval of d is then about a quarter of a deviation wide
 NUM_GROUPS = 32  # of documents, left out one at a time
 MIN_GROUPS = 8
 _DRAWN_AT_ONCE = 4 * NUM_IRRELEVANT  # some of them are relevant, or blank

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from trainers.fisher.information import Point, Pool, norms
 from trainers.fisher.jackknife import Estimate, delete_group
+from trainers.fisher.sizes import RANK_GROUPS
 from trainers.fisher.spectrum import effective_rank
 
 MIN_POOLS = 8  # without as many there is no interval, as for the Fisher information
-NUM_GROUPS = 8  # an eigenvalue problem of size H for each, side and similarity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ def _estimate(values: Sequence[float], num_pools: int) -> Estimate:
 
 def _with_groups_left_out(pools: Sequence[Pool], point: Point) -> list[float] | None:
     """log10 of the effective rank of all pools, then of all but each group of them."""
-    groups = [list(group) for group in np.array_split(np.arange(len(pools)), min(NUM_GROUPS, len(pools)))]
+    groups = [list(group) for group in np.array_split(np.arange(len(pools)), min(RANK_GROUPS, len(pools)))]
     sides = (
         [_seen(pool.query_QH, point.gamma_q) for pool in pools],
         [_seen(pool.document_DH, point.gamma_d) for pool in pools],
