@@ -24,6 +24,7 @@ from results.tables.parts import (
 from results.tables.table import Column, Origin, Table, TableOptions
 
 _NOT_RUN = "not run"
+FISHER = "fisher_condition"  # the predictor that the study tests
 _PROBE = Origin(trials=(), probes=("probe_id",), data="none")
 
 
@@ -42,7 +43,7 @@ def build(collected: Collected, options: TableOptions) -> Table:
         notes=(*_notes(rows, collected), *warning_notes(collected)),
         block=("predictor", "training_data", "scale", "model"),
         holes=tuple(check_holes(rows, collected, options)),
-        formula="difference = log10 kappa of qnorm - that of dnorm; gain = score of qnorm - score of dnorm",
+        formula="difference = statistic of qnorm - that of dnorm; gain = score of qnorm - score of dnorm",
         origin=Origin(trials=("trial_ids",), probes=("probe_id",)),
     )
 
@@ -143,10 +144,15 @@ def _notes(rows: pl.DataFrame, collected: Collected) -> Iterator[str]:
         yield f"Call ({name}): {PREDICTORS[name].rule}; undecided unless every interval of the difference excludes 0."
     levels = ", ".join(f"{level:.0%}" for level in collected.probes["level"].drop_nulls().unique().sort())
     yield (
-        f"Difference: {', '.join(rows['statistic'].unique())} of qnorm minus that of dnorm, lowest to highest over "
-        "the grid of the shared subspace's dimension (both sides' own spans are in Markdown and CSV); the interval "
-        f"holds all {levels or 'of the'} intervals of the grid."
+        f"Difference: {', '.join(rows['statistic'].unique(maintain_order=True))} of qnorm minus that of dnorm, lowest "
+        "to highest over the grid of the shared subspace's dimension (both sides' own spans are in Markdown and CSV); "
+        f"the interval holds all {levels or 'of the'} intervals of the grid."
     )
+    if of_others := [name for name in rows["predictor"].unique(maintain_order=True) if name != FISHER]:
+        yield (
+            f"Of {', '.join(of_others)} there is no grid, but one value; what sees no sides (Cohen's d, a ratio of "
+            "variations) stands as its own difference."
+        )
     groups = ", ".join(collected.record.primary_groups)
     star = "* " if len(collected.record.primary_groups) == 1 else ""
     yield from declaration_notes(collected.record)
