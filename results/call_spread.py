@@ -20,9 +20,9 @@ def call_spread(check: pl.DataFrame) -> pl.DataFrame:
     Columns: CELL, `statistic`, `num_probes` (one, or one for each seed of random weights), how many of them called
     `num_qnorm`, `num_dnorm`, `num_undecided` and could not be told `num_unknown`; `answer`, the one that most gave (the
     first of ANSWERS of as many: none has more), and `agreement`, its share; `difference_min` and `difference_max` over
-    all probes, `spread`, the deviation over seeds of the middle of their differences (null of a single one); the means of
-    `qnorm_saturated_share` and `dnorm_saturated_share`; `across_scales`, 'same' or 'differs' where the cell has several
-    scales with an answer; `probe_ids`.
+    all probes, `spread`, the deviation over seeds of the middle of their differences (null of a single one); the means
+    of `qnorm_saturated_share` and `dnorm_saturated_share`; `across_scales`, 'same' or 'differs' where the cell has
+    several scales with an answer; `probe_ids`.
     """
     probes = check.unique([*CELL, "seed"], keep="first", maintain_order=True)
     middle = (pl.col("difference_min") + pl.col("difference_max")) / 2
@@ -48,8 +48,8 @@ def call_spread(check: pl.DataFrame) -> pl.DataFrame:
     scales = pl.when(answers.len().over(cell) > 1).then(
         pl.when(answers.n_unique().over(cell) == 1).then(pl.lit("same")).otherwise(pl.lit("differs"))
     )
-    place = pl.int_range(pl.len()).min().over(cell)
-    return found.with_columns(across_scales=scales).sort(place, maintain_order=True)
+    ordered = found.with_columns(across_scales=scales).with_row_index("place")
+    return ordered.sort(pl.col("place").min().over(cell), maintain_order=True).drop("place")
 
 
 def _answer(numbers: tuple[Any, ...]) -> str | None:

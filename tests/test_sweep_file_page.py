@@ -16,6 +16,7 @@ PAGE = (Path(__file__).parents[1] / "docs" / "sweep_file.md").read_text()
 BLOCKS = keys_by_block()
 # Which settings have no default is said where the file is expanded, since an axis or a search may give them.
 TRAINING = {f.name: "required" if f.default is MISSING else f.default for f in fields(TrainingSettings)}
+TRAINING["log_kappa_every"] = None  # which is no hyperparameter
 
 
 def sections():

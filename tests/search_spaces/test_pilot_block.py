@@ -100,7 +100,7 @@ def test_data_without_a_dev_split_is_refused(parse, raw):
 def test_a_file_that_searches_has_no_pilots(parse, raw):
     raw["pilot"] = {"steps": 4}
     raw["validation"] = {"every_steps": 5}
-    raw["tune"] = {"spaces": {"learning_rate": {"loguniform": [1e-6, 1e-4]}}, "num_samples": 2}
+    raw["tune"] = {"spaces": {"learning_rate": {"loguniform": [1e-6, 1e-4]}}, "num_samples": 2, "seed": 0}
     del raw["training"]["learning_rate"]
     assert any("pilots run before anything is searched" in problem for problem in problems(parse, raw))
 

@@ -77,7 +77,7 @@ def test_a_side_whose_norms_vary_along_one_direction_sees_more_when_it_is_normal
     """Documents that differ in length most of all have a small effective rank until dnorm takes their length away."""
     pools = pools_of(16)
     lengths = torch.logspace(0, 2, 6)[:, None]
-    longer = [Pool(**{**vars(p), "document_DH": p.document_DH * lengths}) for p in pools]
+    longer = [Pool(**{**vars(p), "document_DH": (p.document_DH + 3) * lengths}) for p in pools]
     found = compare_effective_ranks(longer, POINTS)
     assert found.difference.high < 0
 
