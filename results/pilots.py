@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.stats import t as student_t
 
 from results.layout import SweepRecord, pilot_rows, spec_key, trial_prefix, trial_rows
 from results.observed_sides import SIDES
 from results.rows import read_rows
 from results.schemas import QUERY_NORM
+from results.statistics.estimate import t_interval
 from results.store import Readable
 from results.stored_rows import frame_of
 from search_spaces.catalogue.init_regimes import INIT_REGIMES
@@ -155,8 +155,7 @@ def _interval(value: float, deviation: float, num: int) -> tuple[float | None, f
     """Student's, of a mean of `num` values; none of so few that it says nothing, or of what is not finite."""
     if num < MIN_QUERIES or not np.isfinite(deviation):
         return None, None
-    half = float(student_t.ppf((1 + LEVEL) / 2, num - 1)) * deviation / num**0.5
-    return value - half, value + half
+    return t_interval(value, deviation / num**0.5, num - 1, LEVEL)
 
 
 def _row(
