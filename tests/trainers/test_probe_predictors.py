@@ -82,6 +82,24 @@ def test_a_side_whose_norms_vary_along_one_direction_sees_more_when_it_is_normal
     assert found.difference.high < 0
 
 
+def test_the_interval_of_effective_ranks_covers_as_often_as_it_promises():
+    """Drawn from directions that fall off, with norms of unlike spread; the truth is that of very many."""
+    generator = torch.Generator().manual_seed(0)
+    falling = torch.logspace(0, -1.5, 32)
+
+    def drawn(num, size):
+        sides = []
+        for spread in (0.2, 0.5):
+            vectors = (torch.randn(num, 32, generator=generator) + 0.5) * falling
+            sides.append(vectors * torch.exp(spread * torch.randn(num, 1, generator=generator)))
+        split = zip(*(side.split(size) for side in sides), strict=True)
+        return [Pool(query_QH=q, document_DH=d, document_D=torch.arange(size), masked_QD=None) for q, d in split]
+
+    true = compare_effective_ranks(drawn(200_000, 25_000), POINTS).difference.value
+    found = [compare_effective_ranks(drawn(512, 64), POINTS).difference for _ in range(60)]
+    assert sum(one.low <= true <= one.high for one in found) >= 54
+
+
 def test_cohens_d_is_the_difference_of_means_in_pooled_deviations():
     draw = np.random.default_rng(1)
     relevant, irrelevant = draw.normal(5.5, 1.0, 320), draw.normal(5.0, 1.5, 160)
