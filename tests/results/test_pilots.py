@@ -165,3 +165,12 @@ def test_collected_trials_are_the_sweeps_alone(folder):
     for name in ("trials", "expected", "scored", "data_set_scores", "per_query"):
         assert getattr(after, name).equals(getattr(before, name)), name
     assert after.missing == before.missing == ()
+
+
+def test_the_cost_table_counts_pilots_as_a_kind_of_their_own(folder):
+    before = TABLES["cost"].build(collected(folder), TableOptions()).rows
+    piloted(folder)
+    after = TABLES["cost"].build(collected(folder), TableOptions()).rows
+    assert after.filter(pl.col("kind") != "pilot").equals(before)
+    [row] = after.filter(pl.col("kind") == "pilot").iter_rows(named=True)
+    assert (row["num_trials"], row["run_wall_s"]) == (3, 180.0)
