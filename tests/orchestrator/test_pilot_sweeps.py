@@ -1,7 +1,6 @@
 """A whole sweep with pilots as a user runs it: they run, are told of, leave no weights, and change no result."""
 
 import json
-import shutil
 
 import polars as pl
 import pytest
@@ -56,7 +55,7 @@ def test_pilots_run_and_results_are_those_of_the_sweep_without_them(make_sweep):
     examined = piloted.command("doctor", str(piloted.folder))
     assert examined.returncode == 0, examined.stdout
 
-    mirrored = collect_source(open_sources([f"mlflow:piloted@sqlite:///{piloted.folder}/mlflow.db"]))
+    mirrored = collect_source(open_sources([f"mlflow:tiny@sqlite:///{piloted.folder}/tracking/mlflow.db"]))
     collected = piloted.command("collect", str(piloted.folder), "-o", str(piloted.folder.parent / "collected"))
     assert collected.returncode == 0, collected.stderr
     together = collect_source(open_sources([str(piloted.folder.parent / "collected")]))
@@ -66,7 +65,6 @@ def test_pilots_run_and_results_are_those_of_the_sweep_without_them(make_sweep):
 
     # What another sweep piloted is taken over, weights or not.
     heir = make_sweep(name="heir", **SIDES, pilot=PILOT, reuse=[str(piloted.folder)])
-    shutil.copytree(piloted.file.parent / "data", heir.file.parent / "data", dirs_exist_ok=True)
     taken = heir.run()
     assert taken.returncode == 0, taken.stdout + taken.stderr
     assert pilot_rows(heir).equals(pilot_rows(piloted))
