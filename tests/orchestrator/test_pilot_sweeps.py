@@ -14,7 +14,7 @@ from results.rows import read_rows
 from results.sources import collect_source
 
 pytestmark = pytest.mark.slow
-SIDES = {"axes": {"similarity": ["qnorm", "dnorm"]}, "training": {"steps": 3, "log_kappa_every": 2}}
+SIDES = {"axes": {"similarity": ["cosine", "qnorm", "dnorm"]}, "training": {"steps": 3, "log_kappa_every": 2}}
 PILOT = {"steps": 2, "data": "zoo/train", "similarities": ["qnorm", "dnorm", "dot"], "num_documents": None}
 
 
@@ -22,15 +22,15 @@ def test_pilots_run_and_results_are_those_of_the_sweep_without_them(make_sweep):
     piloted, plain = make_sweep(name="piloted", **SIDES, pilot=PILOT), make_sweep(name="plain", **SIDES)
     planned = json.loads(piloted.command("plan", piloted.file.name, "--json").stdout)
     kinds = [trial["kind"] for trial in planned["trials"]]
-    assert {kind: kinds.count(kind) for kind in kinds} == {"pilot": 3, "train": 2, "untrained": 1}
-    assert planned["cells"] == 2
-    assert planned["costs"]["steps"] == 3 * 2 + 2 * 3
+    assert {kind: kinds.count(kind) for kind in kinds} == {"pilot": 3, "train": 3, "untrained": 1}
+    assert planned["cells"] == 3
+    assert planned["costs"]["steps"] == 3 * 2 + 3 * 3
     for sweep in (piloted, plain):
         done = sweep.run()
         assert done.returncode == 0, done.stdout + done.stderr + sweep.logs()
     told = piloted.command("status", str(piloted.folder)).stdout
     assert told.count("pilot minilm-1l/finetune/") == 3
-    assert "7 finished" in told
+    assert "8 finished" in told
 
     for name in ("gains", "winners", "claims"):
         assert table_of(piloted, name) == table_of(plain, name)
