@@ -41,7 +41,10 @@ def table(text):
 
 
 def keys_of(place):
-    """Key to default as the page has them; 'The keys are those of' stands for another block's table, less what is named after 'but'."""
+    """Key to default as the page has them; 'The keys are those of' stands for another block's table.
+
+    Less what is named after 'but'.
+    """
     if other := re.search(r"[Tt]he keys are those of\s+`([a-z_.]+)`(?: but `([a-z_]+)`)?", SECTIONS[place]):
         return dict.fromkeys(set(table(SECTIONS[other[1]])) - {other[2]}, None)
     return table(SECTIONS[place])
