@@ -173,16 +173,16 @@ def candidate_problems(counts: Mapping[DataSpec, PairCounts], where: str, *, key
 
 
 def pool_problems(
-    validations: Iterable[ValidationSpec], data: Mapping[DataSpec, DataSpec], where: str
+    validations: Iterable[ValidationSpec], data: Mapping[DataSpec, DataSpec], where: str, *, key: str
 ) -> Iterator[Problem]:
-    """Pools of a validation that do not hold what is relevant to its queries."""
+    """Pools of a validation, or of pilots, that do not hold what is relevant to its queries."""
     for validation in validations:
         if validation.data not in data or validation.data.entry.is_scored or validation.num_documents is None:
             continue
         if (needed := num_relevant(validation)) > validation.num_documents:
             of_queries = f"documents relevant to its queries of '{validation.data.name}'"
             message = f"{validation.num_documents}, but there are {needed} {of_queries} (write as many, or more)"
-            yield Problem(where=where, key="validation.num_documents", message=message)
+            yield Problem(where=where, key=key, message=message)
 
 
 def probe_problems(

@@ -10,6 +10,7 @@ from typing import Any
 from orchestrator.continuations import steps_made
 from orchestrator.plan import Plan
 from orchestrator.pool_costs import building, num_searched_at_most
+from orchestrator.probe_costs import probe_operations
 from orchestrator.row_costs import NOWHERE, MirrorPlace, evaluation_row_bytes, training_row_bytes
 from orchestrator.speeds import FORWARD, TRAINING, Speed, Speeds, speeds
 from orchestrator.text_lengths import documents_of, queries_of
@@ -24,7 +25,6 @@ from trainers.provenance import accelerators
 from trainers.weights.model_size import model_size
 
 _FLOAT32 = 4
-_PROBE_PASSES = 3  # a probe's passes over its texts, in trainings' passes: a gradient for each query and direction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,8 @@ class Costs:
         storage_bytes: that checkpoints, kept embeddings, rows, and MLflow where it lies there, add to the sweep folder.
         row_bytes: of these, what rows and MLflow take.
         passing_bytes: that checkpoints of one running training take meanwhile, beside that.
-        parts: what the hours are made of, and by what speeds those of each are known.
+        parts: what the hours are made of ('training', 'pilots', 'evaluation', each part of probes), and by what speeds
+            those of each are known.
         at_most: whether lengths of texts that are not here count as the longest allowed.
         unknown: what is in none of the numbers, with the reason.
     """
@@ -103,29 +104,33 @@ class _Sum:
         size = self.sizes.get(training.spec.encoder.weights.source)
         if size is None:
             self.unknown.setdefault(f"the size of {training.spec.encoder.weights.source} is not known: no hours of it")
-        if training.spec.kind == "train" and not training.is_trained:
+        if training.spec.is_trained and not training.is_trained:
             self._add_training(training, size)
         if not training.is_trained:
             self._add_checkpoints(training, size)
         for evaluation in _passes(training.evaluations):
             self._add_evaluation(training, evaluation, size)
+        if training.spec.kind == "pilot" and size:
+            self._add_pilot_score(training, size)
         if training.keeps_rows:
             self._add_rows(training)
 
     def add_probe(self, probe: ProbeSpec) -> None:
-        """Add a probe, by what its texts cost a training."""
+        """Add a probe, by what it computes; one with a time budget takes at most so long beside its own blocks."""
         size = self.sizes.get(probe.encoder.weights.source)
-        pair = _pair_tokens(probe.encoder, probe)
         if size is None:
             return
         if not self.each_of_probe:
             self.unknown.setdefault("probes run on CPUs alone: no GPU-hours of them")
             return
         speed = self.found.flops(_as_trial(probe), "fp32")
-        flops = _PROBE_PASSES * TRAINING * size.parameters_in_layers(probe.encoder.layers)
+        lengths = (of(probe.training_data, probe.encoder).mean_tokens for of in (queries_of, documents_of))
+        query_tokens, document_tokens = lengths
+        parts = probe_operations(probe, size, query_tokens=query_tokens, document_tokens=document_tokens)
         share = min(1.0, self.each_of_probe) if probe.execution.device == "gpu" else 1.0
-        seconds = flops * pair * probe.num_queries / speed.value
-        self._add_seconds("probes", seconds, speed, share=share, each=self.each_of_probe)
+        for part, operations in parts.items():
+            seconds = operations / speed.value
+            self._add_seconds(f"probes: {part}", seconds, speed, share=share, each=self.each_of_probe)
 
     def _add_seconds(
         self, what: str, seconds: float, speed: Speed, *, share: float | None = None, each: float | None = None
@@ -151,12 +156,29 @@ class _Sum:
         self.steps += training.times * steps
         self.training_tokens += round(training.times * tokens)
         devices = training.times * spec.execution.num_devices
+        of = "pilots" if spec.kind == "pilot" else "training"
         if measured := self.found.of_shape(spec):
-            self._add_seconds("training", devices * num_pairs / measured.value, measured)
+            self._add_seconds(of, devices * num_pairs / measured.value, measured)
         elif size:
             speed = self.found.flops(spec, settings.precision)
             flops = TRAINING * size.parameters_in_layers(spec.encoder.layers) * tokens
-            self._add_seconds("training", devices * flops / speed.value, speed)
+            self._add_seconds(of, devices * flops / speed.value, speed)
+
+    def _add_pilot_score(self, training: _Training, size: ModelSize) -> None:
+        """Ranking a pool of development documents, once."""
+        spec, validation = training.spec, training.spec.validation
+        assert validation is not None, "pilots are scored"
+        tokens = 0.0
+        for of, most in ((documents_of, validation.num_documents), (queries_of, validation.num_queries)):
+            found = of(validation.data, spec.encoder)
+            known = [number for number in (most, found.num_texts) if number is not None]
+            tokens += min(known, default=0) * found.mean_tokens
+            self.at_most |= found.at_most
+        self.evaluation_tokens += round(training.times * tokens)
+        speed = self.found.flops(spec, spec.training.precision if spec.training else "fp32")
+        flops = FORWARD * size.parameters_in_layers(spec.encoder.layers) * tokens
+        each = speed.value / spec.execution.num_devices
+        self._add_seconds("pilots", training.times * flops / each, speed)
 
     def _add_checkpoints(self, training: _Training, size: ModelSize | None) -> None:
         if size is None:
@@ -165,7 +187,7 @@ class _Sum:
         num_bytes = _FLOAT32 * size.parameters(encoder.layers) * (2 if encoder.towers == "separate" else 1)
         if training.keeps_weights:
             self.storage_bytes += training.times * num_bytes * self._num_copies(training.spec)
-        if training.spec.kind == "train":
+        if training.spec.is_trained:
             self.passing_bytes = max(self.passing_bytes, 3 * num_bytes)  # weights and two moments of AdamW
 
     def _num_copies(self, spec: TrialSpec) -> int:
@@ -253,9 +275,12 @@ def _trainings(plan: Plan, store: Listable | None) -> Iterator[_Training]:
             evaluations=trial.evaluations_left,
             is_trained=trial.state == "to evaluate",
             steps_made=made.get(trial.trial_id, 0),
+            keeps_weights=trial.spec.kind != "pilot",
         )
     for spec in filter(plan.only.takes, plan.unidentified.trials):
-        yield _Training(spec=spec, times=1, evaluations=evaluations, is_trained=False)
+        is_pilot = spec.kind == "pilot"
+        asked = () if is_pilot else evaluations
+        yield _Training(spec=spec, times=1, evaluations=asked, is_trained=False, keeps_weights=not is_pilot)
     for contributor, corpora in building(plan):
         yield _Training(spec=contributor, times=1, evaluations=corpora, is_trained=True, keeps_rows=False)
     for study in plan.studies_left:

@@ -27,6 +27,7 @@ _ROWS: Mapping[re.Pattern[str], str] = {
         r"answers/[^/]+/qa\.parquet": "qa",
         r"probes/[^/]+/probes\.parquet": "probes",
         r"trials/[^/]+/trial\.parquet": "trials",
+        r"trials/[^/]+/pilot\.parquet": "per_query",
         r"(pools|pool_parts)/[^/]+/documents\.parquet": "pools",
     }.items()
 }
@@ -102,7 +103,7 @@ def _check_identity(kind: str, identity: str, data: bytes) -> None:
 def _deletion(store: Store, key: str) -> Callable[[], None]:
     """The rows go; of a pool or training all; of kept embeddings all parts: the last says that they are kept."""
     parts = re.fullmatch(r"(encodings/[^/]+/embeddings|pools/[^/]+)/.+", key)
-    whole = re.fullmatch(r"trials/([^/]+)/(trial|history)\.parquet", key)
+    whole = re.fullmatch(r"trials/([^/]+)/(trial|history|pilot)\.parquet", key)
     if whole:
         return lambda: forget_training(store, whole[1])
     return lambda: store.delete(parts[1] if parts else key)
@@ -116,6 +117,7 @@ def forget_training(store: Store, identity: str) -> None:
     for prefix in (
         layout.trial_rows(identity),
         layout.history_rows(identity),
+        layout.pilot_rows(identity),
         layout.checkpoint_prefix(identity),
         layout.last_checkpoint_prefix(identity),
         f"{layout.trial_prefix(identity)}/steps",

@@ -125,7 +125,7 @@ def missing_findings(
     store: Store, record: SweepRecord, trained: Mapping[str, Mapping[str, Any]], broken: Set[str], running: bool
 ) -> Iterator[Finding]:
     """What the sweep asks for and the folder lacks, and statuses that say otherwise; `broken` trials are left out."""
-    for trial in record.trials:
+    for trial in (*record.trials, *record.pilots):
         if trial.trial_id in broken:
             continue
         row = trained.get(trial.trial_id)
@@ -192,7 +192,7 @@ def _lacking(store: Store, row: Mapping[str, Any]) -> list[str]:
 
 def stranger_findings(store: Store, record: SweepRecord) -> Iterator[Finding]:
     """Trials that lie in the folder and that its sweep file, as it was last run, does not ask for."""
-    asked = {trial.trial_id for trial in (*record.trials, *planned_samples(store, record))}
+    asked = {trial.trial_id for trial in (*record.trials, *record.pilots, *planned_samples(store, record))}
     taken: dict[str, int] = {}
     for key, size in store.sizes("trials").items():
         identity = key.split("/")[1]

@@ -53,7 +53,12 @@ class Mirror:
     @property
     def keys(self) -> tuple[str, ...]:
         """The identities of the sweep's trials, then of its probes, then of the samples of its searches."""
-        planned = (*self._record.trials, *self._record.probes, *planned_samples(self._store, self._record))
+        planned = (
+            *self._record.trials,
+            *self._record.probes,
+            *self._record.pilots,
+            *planned_samples(self._store, self._record),
+        )
         return tuple(dict.fromkeys(item.trial_id for item in planned))
 
     def refresh(self) -> None:
@@ -69,7 +74,8 @@ class Mirror:
     @cached_property
     def _names(self) -> Mapping[str, str]:
         """What the record calls each trial and probe; those of searches may share a title there, and are told apart."""
-        titles = {planned.trial_id: planned.title for planned in (*self._record.trials, *self._record.probes)}
+        every = (*self._record.trials, *self._record.probes, *self._record.pilots)
+        titles = {planned.trial_id: planned.title for planned in every}
         times = Counter(titles.values())
         twice = [key for key, title in titles.items() if times[title] > 1]
         return titles | names({key: spec for key in twice if (spec := self._spec(key)) is not None})
@@ -165,7 +171,7 @@ class Mirror:
 
     def _trial(self, key: str) -> RunContent | None:
         prefix = layout.trial_prefix(key)
-        rows = (layout.history_rows(key), layout.trial_rows(key), layout.evaluations_key(key))
+        rows = (layout.history_rows(key), layout.trial_rows(key), layout.pilot_rows(key), layout.evaluations_key(key))
         artifacts = self._history(prefix) | self._files(prefix, *rows)
         if not {"spec.json", "status.json"} <= set(artifacts):
             return None

@@ -22,7 +22,10 @@ from search_spaces.problems import InputError, Problem, unknown_name
 _SQLITE = "sqlite:///"
 _SWEEP, _TRIAL, _PROBE = "sweep_id", "trial_id", "probe_id"
 _ROWS = ("evaluations", "answers", "encodings", "judgements")  # folders that lie in a sweep folder as in a run
-_OF_RUN = ("spec.json", "status.json", "evaluations.json", "trial.parquet", "history.parquet", "probes.parquet")
+_OF_RUN = (
+    *("spec.json", "status.json", "evaluations.json"),
+    *("trial.parquet", "history.parquet", "pilot.parquet", "probes.parquet"),
+)
 _OF_SWEEP = ("sweep.json", "sweep.yaml", "pools", "studies")
 _THREADS = 8  # each waits for the server most of the time
 
@@ -94,7 +97,7 @@ def _source(client: Any, place: TrackingPlace, parent: Any, runs: list[Any], fol
     if not record.is_file():
         raise _problem(uri, f"has no {SWEEP_RECORD} (densesweep sync SWEEP sends what MLflow lacks)")
     asked = from_bytes(SweepRecord, record.read_bytes())
-    wanted = {planned.trial_id for planned in (*asked.trials, *asked.probes)}
+    wanted = {planned.trial_id for planned in (*asked.trials, *asked.pilots, *asked.probes)}
     own = [run for run in runs if run.data.tags[_SWEEP] == identity and _identity(run) in wanted]
     with ThreadPoolExecutor(_THREADS) as threads:
         for _ in threads.map(lambda run: _fetch_run(client, run, root), own):

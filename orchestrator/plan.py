@@ -20,6 +20,7 @@ from results.layout import (
     SweepRecord,
     checkpoint_prefix,
     from_bytes,
+    pilot_rows,
     pool_rows,
     probe_rows,
     status_key,
@@ -58,7 +59,7 @@ class TrialPlan:
     @property
     def is_trained_together(self) -> bool:
         """Whether what is left of it is a training on several devices; evaluations take one."""
-        has_training_left = self.spec.kind == "train" and self.state not in ("to evaluate", "finished")
+        has_training_left = self.spec.is_trained and self.state not in ("to evaluate", "finished")
         return has_training_left and self.spec.execution.num_devices > 1
 
 
@@ -238,7 +239,8 @@ def sweep_record(plan: Plan) -> SweepRecord:
     """The record that `status` and `tables` read instead of the sweep file."""
     return SweepRecord(
         name=plan.sweep.name,
-        trials=tuple(PlannedTrial(trial_id=t.trial_id, title=plan.names[t.trial_id]) for t in plan.trials),
+        trials=tuple(_planned(plan, trial) for trial in plan.trials if trial.spec.kind != "pilot"),
+        pilots=tuple(_planned(plan, trial) for trial in plan.trials if trial.spec.kind == "pilot"),
         probes=tuple(PlannedTrial(trial_id=p.probe_id, title=plan.names[p.probe_id]) for p in plan.probes),
         evaluations=tuple(_planned_evaluation(e) for e in plan.evaluations),
         left_out=(*plan.left_out, *_not_here(plan)),
@@ -253,6 +255,10 @@ def sweep_record(plan: Plan) -> SweepRecord:
         studies=tuple(map(_planned_study, plan.studies)),
         searched_under=plan.sweep.tune.of_similarity if plan.sweep.tune else None,
     )
+
+
+def _planned(plan: Plan, trial: TrialPlan) -> PlannedTrial:
+    return PlannedTrial(trial_id=trial.trial_id, title=plan.names[trial.trial_id])
 
 
 def _not_here(plan: Plan) -> Iterator[LeftOut]:
@@ -304,10 +310,12 @@ def trial_plan(
     key: str, spec: TrialSpec, evaluations: tuple[GroupedEvaluation, ...], store: Readable | None
 ) -> TrialPlan:
     """Where the trial with the identity `key` stands."""
-    asked = tuple(evaluation_for(spec.encoder, e.spec) for e in evaluations)
+    asked = asked_of(spec, evaluations)
     if store is None or not store.exists(trial_rows(key)):
         state: TrialState = "left" if store is None else _untrained_state(key, store)
         return TrialPlan(spec=spec, trial_id=key, state=state, evaluations_left=asked)
+    if spec.kind == "pilot":  # its weights are kept no longer than it takes to score them
+        return TrialPlan(spec=spec, trial_id=key, state="finished" if store.exists(pilot_rows(key)) else "left")
     row = read_rows(store, trial_rows(key), "trials").to_pylist()[0]
     similarity = trained_similarity(spec.similarity, row["gamma_q"], row["gamma_d"])
 
@@ -320,6 +328,11 @@ def trial_plan(
     if left and not store.exists(f"{checkpoint_prefix(key)}/{RECORD}"):  # a sample's, say, or one deleted by hand
         return TrialPlan(spec=spec, trial_id=key, state="left", evaluations_left=asked)
     return TrialPlan(spec=spec, trial_id=key, state="to evaluate" if left else "finished", evaluations_left=left)
+
+
+def asked_of(spec: TrialSpec, evaluations: Iterable[GroupedEvaluation]) -> tuple[EvaluationSpec, ...]:
+    """What the checkpoint of a trial is evaluated on: all there is, but a pilot's on nothing."""
+    return () if spec.kind == "pilot" else tuple(evaluation_for(spec.encoder, e.spec) for e in evaluations)
 
 
 def is_known(evaluation: EvaluationSpec) -> bool:

@@ -163,7 +163,7 @@ def _found_here(
     there = [encoder for encoder in asked.encoders if not missing.has_weights(encoder.weights)]
     # Tens of gigabytes are not fetched to say of them what is known already.
     evaluated = [spec for spec in asked.evaluation if expansion or not spec.entry.is_never_judged]
-    named_here = {*asked.training, *asked.validation, *evaluated}
+    named_here = {*asked.training, *asked.validation, *asked.piloted, *evaluated}
     told = {spec.entry.instruction for spec in named_here}
     encoders = _each(lambda encoder: _with_weights(encoder, where, asked.encoders[encoder], told), there, problems)
     num_searches = sum(not spec.entry.is_scored for spec in asked.evaluation)
@@ -195,10 +195,12 @@ def _scoring_problems(
     sweep: SweepFile, expansion: Expansion | None, asked: Named, data: Mapping[DataSpec, DataSpec], where: str
 ) -> Iterator[Problem]:
     """Validation and evaluation on what has nothing to score, and rankings that no run file can hold."""
-    validations = dict.fromkeys(t.validation for t in _trainings(expansion) if t.validation)
-    yield from pool_problems(validations, data, where)
+    for key, kind in (("validation", "train"), ("pilot", "pilot")):
+        found = dict.fromkeys(t.validation for t in _trainings(expansion) if t.validation and t.kind == kind)
+        yield from pool_problems(found, data, where, key=f"{key}.num_documents")
     grouped = [e.spec.data for e in expansion.evaluations if e.groups] if expansion else asked.evaluation
-    for key, scored in (("validation.data", asked.validation), ("evaluation.groups", grouped)):
+    of_keys = (("validation.data", asked.validation), ("pilot.data", asked.piloted), ("evaluation.groups", grouped))
+    for key, scored in of_keys:
         yield from empty_split_problems([data[spec] for spec in scored if spec in data], where, key=key)
     if sweep.evaluation.run_files:
         kept = [spec for spec in asked.evaluation if spec in data and not spec.entry.is_scored]

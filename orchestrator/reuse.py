@@ -9,7 +9,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from orchestrator.only import Only
-from orchestrator.plan import Plan, PoolPlan, StudyPlan, TrialPlan, is_known, make_plan, plan_of, trial_plan
+from orchestrator.plan import Plan, PoolPlan, StudyPlan, TrialPlan, asked_of, is_known, make_plan, plan_of, trial_plan
 from orchestrator.resolve import Resolved
 from orchestrator.reuse_folders import opened_sources
 from orchestrator.taking import ChangedCheckpointError, Copying, Foreseen, Looking, Way
@@ -20,7 +20,7 @@ from results.store import Lock, Readable, Store
 from results.studies import read_study
 from search_spaces.identity import answers_id, encoding_id, evaluation_id, pool_id, pool_part_id, trial_id
 from search_spaces.scoring import score_similarities, trained_similarity
-from search_spaces.specs import EvaluationSpec, SimilaritySpec, TrialSpec, evaluation_for
+from search_spaces.specs import EvaluationSpec, SimilaritySpec, TrialSpec
 from trainers.evaluation.evaluations import missing_evaluations
 
 
@@ -183,7 +183,10 @@ def _take_trial(key: str, way: Way) -> bool:
     if way.there.exists(row_key) or not source.exists(row_key):
         return False
     [row] = read_rows(source, row_key, "trials").to_pylist()
-    way.checkpoint(layout.checkpoint_prefix(key), row["checkpoint_hash"])
+    if row["kind"] == "pilot":  # it has no weights any more
+        way.file(layout.pilot_rows(key), "per_query")
+    else:
+        way.checkpoint(layout.checkpoint_prefix(key), row["checkpoint_hash"])
     if source.exists(layout.history_rows(key)):
         way.file(layout.history_rows(key), "history")
     way.status(layout.trial_prefix(key))
@@ -202,7 +205,7 @@ def _take_evaluations(spec: TrialSpec, key: str, plan: Plan, pools: Container[st
     [row] = read_rows(there, layout.trial_rows(key), "trials").to_pylist()
     similarity = trained_similarity(spec.similarity, row["gamma_q"], row["gamma_d"])
     taken = 0
-    for evaluation in (evaluation_for(spec.encoder, e.spec) for e in plan.evaluations if is_known(e.spec)):
+    for evaluation in filter(is_known, asked_of(spec, plan.evaluations)):
         before = missing_evaluations(row["checkpoint_hash"], similarity, evaluation, there)
         if not before or (evaluation.pool is not None and pool_id(evaluation) not in pools):
             continue

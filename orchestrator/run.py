@@ -19,7 +19,7 @@ from orchestrator.interrupt import Interrupt, interruptible
 from orchestrator.labels import provenance_tags
 from orchestrator.meaning import meaning_problems
 from orchestrator.only import parse_only
-from orchestrator.plan import Plan, make_plan, room_of, sweep_record
+from orchestrator.plan import Plan, asked_of, make_plan, room_of, sweep_record
 from orchestrator.program import command
 from orchestrator.progress import progress_of, shown
 from orchestrator.resolve import Resolved, resolve
@@ -36,7 +36,7 @@ from results.listed import listed
 from results.store import Lock, LockedError, LostLockError, Store, local_folder, open_store
 from results.waiting_store import WaitingStore
 from search_spaces.problems import InputError, Problem
-from search_spaces.specs import ProbeSpec, TrialSpec, evaluation_for, to_json
+from search_spaces.specs import ProbeSpec, TrialSpec, to_json
 from trainers.cache import cache_folder
 from trainers.provenance import provenance
 
@@ -290,7 +290,7 @@ def _write_record(plan: Plan, store: Store, path: Path) -> None:
     store.write(layout.SWEEP_FILE, path.read_bytes())
     store.write(layout.SWEEP_RECORD, layout.to_bytes(sweep_record(plan)))
     for trial in plan.trials:
-        evaluations = [evaluation_for(trial.spec.encoder, e.spec) for e in plan.evaluations]
+        evaluations = asked_of(trial.spec, plan.evaluations)
         if trial.state == "left" and plan.only.takes(trial.spec) and store.exists(layout.trial_rows(trial.trial_id)):
             forget_training(store, trial.trial_id)  # its checkpoint is gone
         store.write(layout.spec_key(layout.trial_prefix(trial.trial_id)), to_json(trial.spec).encode())

@@ -23,6 +23,7 @@ _CHARTS = {  # MLflow groups charts by what is before '/'
     "softmax": ("logit_std", "perplexity", "saturated_share", "score_margin", "negatives_per_query"),
     "speed": ("pairs_per_s", "tokens_per_s", "padding_share"),
     "validation": ("validation_score",),
+    "fisher": ("log10_kappa",),
 }
 _CHART_OF = {name: chart for chart, names in _CHARTS.items() for name in names}
 _TRIAL_FACTS = (

@@ -160,12 +160,12 @@ def _affordable(plan: Plan) -> tuple[list[TrialPlan], str | None]:
 
 def _num_trained(plan: Plan) -> int:
     """How many trials and samples of searches have been trained."""
-    num_trials = sum(t.spec.kind == "train" and not _is_to_train(t) for t in plan.trials)
+    num_trials = sum(t.spec.is_trained and not _is_to_train(t) for t in plan.trials)
     return num_trials + sum(study.num_ended for study in plan.studies)
 
 
 def _is_to_train(trial: TrialPlan) -> bool:
-    return trial.spec.kind == "train" and trial.state not in ("to evaluate", "finished")
+    return trial.spec.is_trained and trial.state not in ("to evaluate", "finished")
 
 
 def _cpus_for(plan: Plan) -> int:

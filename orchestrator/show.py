@@ -84,7 +84,7 @@ def print_status(store: Store, record: SweepRecord, console: Console) -> None:
     grid.add_column("reason")
     counts: dict[str, int] = {}
     samples = tuple(planned_samples(store, record))
-    trials = {trial.trial_id for trial in (*record.trials, *samples)}
+    trials = {trial.trial_id for trial in (*record.trials, *record.pilots, *samples)}
     for key, title, status in _statuses(store, record, samples):
         state = _state(status, running)
         counts[state] = counts.get(state, 0) + 1
@@ -132,7 +132,8 @@ def _print_training_notes(trials: Iterable[Mapping[str, Any]], console: Console)
 def _statuses(
     store: Store, record: SweepRecord, samples: Iterable[PlannedTrial]
 ) -> Iterator[tuple[str, str, Status | None]]:
-    for prefix, planned in ((probe_prefix, record.probes), (trial_prefix, samples), (trial_prefix, record.trials)):
+    of_trials = (*record.pilots, *samples, *record.trials)
+    for prefix, planned in ((probe_prefix, record.probes), (trial_prefix, of_trials)):
         for item in planned:
             key = status_key(prefix(item.trial_id))
             status = from_bytes(Status, store.read(key)) if store.exists(key) else None

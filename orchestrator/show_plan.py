@@ -31,7 +31,13 @@ def plan_as_json(plan: Plan, costs: Costs, uri: str) -> dict[str, Any]:
         "left": num_left,
         "to_take_over": _num_taken(plan),
         "trials": [
-            {"trial_id": key, "title": _name(plan, key, spec), "state": state, "take_over_from": _source(plan, key)}
+            {
+                "trial_id": key,
+                "title": _name(plan, key, spec),
+                "kind": spec.kind,
+                "state": state,
+                "take_over_from": _source(plan, key),
+            }
             for key, spec, state in _trials(plan)
         ],
         "probes": [
@@ -188,6 +194,13 @@ def _summary(plan: Plan, costs: Costs, uri: str) -> Iterator[str]:
     part = f" of the part with {plan.only}" if plan.only.wanted else ""
     taken = f" ({num_taken} of them to take over)" if (num_taken := _num_taken(plan)) else ""
     yield f"{num_cells(plan)} cells; trials and probes{part}: {num_done} done{taken}, {num_left} left; folder: {uri}"
+    if pilots := [spec for _, spec, _ in _trials(plan) if spec.kind == "pilot"]:
+        steps = sorted({spec.training.steps for spec in pilots if spec.training})
+        yield (
+            f"{len(pilots)} of these trials are pilots of {', '.join(map(str, steps))} steps under a constant learning "
+            "rate without warm-up, of each cell's first hyperparameters and seed (each seed of random weights): they "
+            "are in no result, and what they show is read by predictors alone"
+        )
     if studies := plan.studies_left:
         num_left, num_trials = (sum(s.num_left for s in studies), sum(len(s.cell.reporting) for s in studies))
         num_samples = sum(budget(study.cell.tune) for study in studies)

@@ -41,7 +41,7 @@ def sync_sweep(store: Store, record: SweepRecord, console: Console) -> int:
 
 def _state(store: Store, record: SweepRecord, num_missing: int) -> SweepState:
     """How the sweep ended: killed where something was left undone, failed where something failed."""
-    keys = [status_key(trial_prefix(trial.trial_id)) for trial in record.trials]
+    keys = [status_key(trial_prefix(trial.trial_id)) for trial in (*record.trials, *record.pilots)]
     keys += [status_key(probe_prefix(probe.trial_id)) for probe in record.probes]
     states = {from_bytes(Status, store.read(key)).state if store.exists(key) else "waiting" for key in keys}
     if states & {"waiting", "running"} or any(study.waiting for study in record.studies):

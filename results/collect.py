@@ -17,11 +17,13 @@ from results.missing import (
     Missing,
     missing_answers,
     missing_evaluations,
+    missing_pilots,
     missing_probes,
     missing_searched,
     missing_sts,
     missing_trials,
 )
+from results.pilots import pilot_evidence
 from results.query_rows import QueryRows, query_rows
 from results.query_scores import DataKey, QueryScores, query_scores
 from results.rows import read_rows
@@ -66,7 +68,7 @@ class Collected:
         data_set_scores: `scores.data_set_scores` of both.
         answers: `trial_id`, the cell and the schema QA, without checkpoint hash.
         correlations: of scored pairs, `trial_id`, the cell, `group`, and what `results.spearman` gives.
-        probes: the schema PROBES.
+        probes: the schema PROBES: what probes wrote, and of their cells what `results.pilots` reads of pilots.
         missing: what the sweep asked for and the folder does not have.
         warnings: what makes the rows comparable only with care, one line each.
         unequal_searches: in what searches for hyperparameters did not treat similarities alike, one line each.
@@ -194,6 +196,7 @@ def collect(
     not_trained = [t for t in record.trials if t not in trained]
     probed = {p: read_probe(store, p) for p in record.probes if store.exists(probe_rows(p.trial_id))}
     found = _read(store, record, trained, tuple(probed.values()))
+    own = rows_of(PROBES, (stored.table for stored in probed.values())).fill_nan(None)
     here = expected_of(record, cells_of(found.trials), parts)
     every = here.and_also(expected_of(record, planned_cells(store, not_trained), parts))
     return Collected(
@@ -208,13 +211,14 @@ def collect(
         data_set_scores=found.data_set_scores,
         answers=found.answers,
         correlations=found.correlations,
-        probes=rows_of(PROBES, (stored.table for stored in probed.values())).fill_nan(None),
+        probes=pl.concat([own, pilot_evidence(store, record, own)]),
         missing=(
             *missing_trials(store, not_trained),
             *missing_searched(store, record.studies),
             *missing_evaluations(store, here.ranked, found.data_set_scores),
             *missing_sts(store, here.pairs, found.correlations),
             *missing_answers(store, here.answers, found.answers),
+            *missing_pilots(store, record.pilots),
             *missing_probes(store, [p for p in record.probes if p not in probed]),
         ),
         warnings=tuple(mixed_versions(found.made)),

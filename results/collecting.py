@@ -28,6 +28,7 @@ from results.layout import (
     SWEEP_FILE,
     evaluations_key,
     history_rows,
+    pilot_rows,
     pool_record,
     probe_prefix,
     probe_rows,
@@ -150,6 +151,9 @@ def _keys(collected: Collected) -> dict[str, list[str]]:
         found["qa"] |= {asked.key: None for asked in asked_answers(store, trial)}
         found["norms"] |= dict.fromkeys(asked_norms(store, trial))
         found["judgements"] |= {encoding.judgements: None for encoding in asked_encodings(store, trial)}
+    for pilot in collected.record.pilots:
+        found["trials"][trial_rows(pilot.trial_id)] = None
+        found["per_query"][pilot_rows(pilot.trial_id)] = None
     found["probes"] = {probe_rows(probe.trial_id): None for probe in collected.record.probes}
     return {name: [key for key in keys if store.exists(key)] for name, keys in found.items()}
 
@@ -158,7 +162,7 @@ def _record_keys(collected: Collected) -> list[str]:
     """The keys of the small records beside the rows that are there."""
     record = collected.record
     keys = [SWEEP_FILE]
-    for trial in record.trials:
+    for trial in (*record.trials, *record.pilots):
         prefix = trial_prefix(trial.trial_id)
         keys += [spec_key(prefix), status_key(prefix), evaluations_key(trial.trial_id)]
     for probe in record.probes:

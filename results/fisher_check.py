@@ -6,7 +6,7 @@ from typing import Any, Literal
 import polars as pl
 
 from results.observed_sides import SIDES, Observed, observe
-from results.predictions import PREDICTORS, predictions
+from results.predictions import PREDICTORS, applicable, needs_pilots, predictions
 from results.query_scores import DataKey, QueryScores
 from results.scores import ROWS_MISSING, group_means
 from results.selection import refuse_repeats, scale_name, select_trials
@@ -69,21 +69,30 @@ def fisher_check(
     refuse_repeats(chosen)
     trained = chosen.filter(pl.col("kind") == "train")
     found = predictions(probes).join(probe_softmax(probes), on="probe_id", how="left", maintain_order="left")
-    calls = _calls(trained, found)
+    calls = _calls(trained, found, applicable(probes))
     sides = trained.filter(pl.col("similarity").is_in(SIDES))
     observed = _Observations(sides, group_means(data_set_scores, sides), query_scores, primary_groups)
     rows = [row for call in calls.iter_rows(named=True) for row in observed.rows(call)]
     return pl.DataFrame(rows, schema={**calls.schema, **_ADDED}).select(COLUMNS)
 
 
-def _calls(trained: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Every predictor's call for every trained cell (and seed, where weights are random); empty without its probe."""
+def _calls(trained: pl.DataFrame, calls: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
+    """The predictors' calls for every trained cell (and seed, where weights are random); empty without its probe.
+
+    `said`: which of them say something of which probe; of a cell without one, those that say something of any do.
+    """
     seeded = [regime.name for regime in INIT_REGIMES.values() if regime.seeded]
     cells = trained.with_columns(seed=pl.when(pl.col("init_regime").is_in(seeded)).then("seed"))
     cells = cells.select(*_CELL, "seed").unique(maintain_order=True)
-    asked = cells.join(pl.DataFrame({"predictor": list(PREDICTORS)}), how="cross")
+    of_any = set(said["predictor"]) or {name for name in PREDICTORS if not needs_pilots(name)}
+    asked = cells.join(pl.DataFrame({"predictor": [name for name in PREDICTORS if name in of_any]}), how="cross")
     key = [*_CELL, "seed", "predictor"]
     found = asked.join(calls, on=key, how="left", nulls_equal=True, maintain_order="left")
+    is_said = pl.struct("probe_id", "predictor").is_in(
+        said.select(pl.struct("probe_id", "predictor")).to_series().implode()
+    )
+    is_missing = pl.col("probe_id").is_null() & ~pl.col("predictor").is_in(list(filter(needs_pilots, PREDICTORS)))
+    found = found.filter(is_said | is_missing)
     reason = pl.when(pl.col("probe_id").is_null()).then(pl.lit(PROBE_MISSING)).otherwise("reason")
     return found.with_columns(reason=reason)
 

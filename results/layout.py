@@ -127,6 +127,7 @@ class SweepRecord:
     redeclared: tuple[Redeclared, ...] = ()
     primary_by_default: bool = False
     references: tuple[Reference, ...] = ()
+    pilots: tuple[PlannedTrial, ...] = ()  # which are none of the trials: only predictors read them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,6 +186,11 @@ def trial_rows(trial_id: str) -> str:
 def history_rows(trial_id: str) -> str:
     """The trial's history rows."""
     return f"trials/{trial_id}/history.parquet"
+
+
+def pilot_rows(trial_id: str) -> str:
+    """What a pilot's queries gave, of the schema PER_QUERY; written before its own row."""
+    return f"trials/{trial_id}/pilot.parquet"
 
 
 def checkpoint_prefix(trial_id: str) -> str:

@@ -7,12 +7,24 @@ from typing import Any, Literal
 import polars as pl
 
 from results.asked import planned_evaluations
-from results.layout import PlannedStudy, PlannedTrial, Status, from_bytes, probe_prefix, status_key, trial_prefix
+from results.layout import (
+    PlannedStudy,
+    PlannedTrial,
+    Status,
+    from_bytes,
+    pilot_rows,
+    probe_prefix,
+    status_key,
+    trial_prefix,
+    trial_rows,
+)
 from results.scores import query_gaps
 from results.store import Readable
 from results.studies import read_study
 
-MissingKind = Literal["trial", "evaluation", "sts", "qa", "probe"]  # 'sts': on scored pairs; 'qa': a reader's answers
+MissingKind = Literal[
+    "trial", "evaluation", "sts", "qa", "probe", "pilot"
+]  # 'sts': on scored pairs; 'qa': a reader's answers
 _FAILED = "failed: "
 _SCORED = ["trial_id", "data_set", "data_hash", "split", "score_similarity"]
 
@@ -60,6 +72,14 @@ def missing_probes(store: Readable, probes: Iterable[PlannedTrial]) -> Iterator[
     for probe in probes:
         reason = _reason(store, probe_prefix(probe.trial_id))
         yield Missing(kind="probe", trial_id=probe.trial_id, title=probe.title, what="whole probe", reason=reason)
+
+
+def missing_pilots(store: Readable, pilots: Iterable[PlannedTrial]) -> Iterator[Missing]:
+    """Those of `pilots` that have no rows: say why."""
+    for pilot in pilots:
+        if not store.exists(pilot_rows(pilot.trial_id)) or not store.exists(trial_rows(pilot.trial_id)):
+            reason = _reason(store, trial_prefix(pilot.trial_id))
+            yield Missing(kind="pilot", trial_id=pilot.trial_id, title=pilot.title, what="whole pilot", reason=reason)
 
 
 def missing_evaluations(store: Readable, expected: pl.DataFrame, scores: pl.DataFrame) -> Iterator[Missing]:

@@ -23,6 +23,7 @@ def union(records: Sequence[Named]) -> tuple[SweepRecord, list[str], list[Proble
         first,
         name=" + ".join(dict.fromkeys(record.name for record in only)),
         trials=trials,
+        pilots=_planned(pilot for record in only for pilot in record.pilots),
         probes=_planned(probe for record in only for probe in record.probes),
         evaluations=_evaluations(only),
         left_out=tuple(left_out),

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from search_spaces.problems import UnreadableError
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
+QUERY_NORM = "query_norm"  # stands as a measure in a pilot's rows of queries
 _VERSION_KEY = b"densesweep.schema"
 
 
@@ -107,6 +108,7 @@ HISTORY = _schema(
         _number("padding_share"),
         pa.field("peak_memory_bytes", pa.int64()),
         pa.field("validation_score", pa.float64()),  # 0 to 1, of the steps that were validated
+        pa.field("log10_kappa", pa.float64()),  # of the batch's Fisher information, of the steps that log it
     ],
 )
 
@@ -223,7 +225,8 @@ PROBES = _schema(
         _text("scale_mode"),
         _number("scale_value"),
         # 'embedding_query', 'embedding_document', 'embedding', 'gamma', 'head', 'weights', each of them also after
-        # 'empirical_'; 'softmax', 'pools', 'subspace', 'norms'
+        # 'empirical_'; 'softmax', 'pools', 'subspace', 'norms', 'space'; 'pilot' and
+        # 'pilot_norms' in what is read of pilots, which no probe writes
         _text("block"),
         pa.field("similarity", pa.string()),  # 'qnorm', 'dnorm', or 'qnorm-dnorm' for a paired difference
         _text("statistic"),  # 'log10_kappa', 'lambda_max', 'trace', 'effective_rank', ...

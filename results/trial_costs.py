@@ -60,7 +60,7 @@ def cell_costs(costs: pl.DataFrame) -> pl.DataFrame:
             trial_ids=pl.col("trial_id").str.join(" "),
         )
         .with_columns(tokens_per_s=pl.col("num_tokens") / pl.col("train_wall_s"))
-        .sort(place("kind", ("train", "untrained", "probe")), maintain_order=True)
+        .sort(place("kind", ("train", "pilot", "untrained", "probe")), maintain_order=True)
     )
 
 

@@ -16,6 +16,7 @@ from search_spaces.cell_checks import (
 from search_spaces.cells import Cell, cell_problems, cells
 from search_spaces.declared import Declared
 from search_spaces.evaluation_specs import IN_DOMAIN, GroupedEvaluation, evaluations, primary_groups
+from search_spaces.pilots import pilot_data, pilot_problems, pilots
 from search_spaces.pools import tier_problems, with_contributors
 from search_spaces.problems import InputError, Problem
 from search_spaces.schema import SweepFile
@@ -35,7 +36,7 @@ class Expansion:
     """All that a sweep file asks for, without content hashes yet.
 
     Attributes:
-        trials: trained ones whose hyperparameters are known, then untrained ones.
+        trials: pilots, trained ones whose hyperparameters are known, then untrained ones.
         tuned: studies, one for each cell of a file that tunes; what trials they lead to, they say themselves.
         probes: before any training.
         evaluations: of every checkpoint of `trials`, and of those that run with what a study found; of no sample.
@@ -63,6 +64,7 @@ class Named:
     validation: tuple[DataSpec, ...]
     evaluation: tuple[DataSpec, ...]
     batches: Mapping[tuple[DataSpec, int], str]
+    piloted: tuple[DataSpec, ...] = ()
 
 
 def expand(sweep: SweepFile, *, where: str) -> Expansion:
@@ -84,6 +86,7 @@ def expand(sweep: SweepFile, *, where: str) -> Expansion:
         *step_problems(cells(sweep), sweep, where),
         *tune_problems(sweep, where),
         *tier_problems(sweep.evaluation, declared.data_sets, where),
+        *pilot_problems(sweep, declared, where),
     ]
     absent = left_out(sweep, declared, where)
     if sweep.missing_checkpoints == "refuse":
@@ -99,7 +102,7 @@ def expand(sweep: SweepFile, *, where: str) -> Expansion:
     of_cells = trained or _distinct(trial for study in tuned for trial in study.reporting)
     untrained = _distinct(untrained_spec(trial) for trial in of_cells)
     return Expansion(
-        trials=(*trained, *untrained),
+        trials=(*pilots(trained, sweep, declared), *trained, *untrained),
         tuned=tuned,
         # What is probed is the Fisher information of the contrastive loss.
         probes=_distinct(probe_spec(trial, sweep) for trial in of_cells if trial.task == "contrastive"),
@@ -115,6 +118,7 @@ def named(sweep: SweepFile) -> Named:
     encoders: dict[EncoderSpec, str] = {}
     training: list[DataSpec] = []
     validation: list[DataSpec] = []
+    piloted: list[DataSpec] = []
     batches: dict[tuple[DataSpec, int], str] = {}
     for cell in cells(sweep):
         if declared.checkpoint(*cell.pair):
@@ -128,6 +132,8 @@ def named(sweep: SweepFile) -> Named:
         training.append(data)
         if (validated := validation_spec(cell.training_data, sweep, declared)) and validated.data.split:
             validation.append(validated.data)
+        if sweep.pilot and cell.task == "contrastive":
+            piloted.append(pilot_data(cell.training_data, sweep.pilot, declared))
         for size, key in _batch_sizes(cell, sweep):
             batches.setdefault((data, size), key)
     return Named(
@@ -136,6 +142,7 @@ def named(sweep: SweepFile) -> Named:
         validation=_distinct(validation),
         evaluation=_distinct(evaluation.spec.data for evaluation in evaluations(sweep, declared)),
         batches=batches,
+        piloted=_distinct(data for data in piloted if data.split),
     )
 
 
@@ -146,7 +153,9 @@ def named_data(sweep: SweepFile) -> tuple[DataSpec, ...]:
     training = [declared.data(reference, "train") for reference in references]
     validated = [validation_spec(reference, sweep, declared) for reference in references]
     evaluated = [evaluation.spec.data for evaluation in evaluations(sweep, declared)]
-    return _distinct([*training, *(validation.data for validation in validated if validation), *evaluated])
+    validation = [spec.data for spec in validated if spec]
+    piloted = [pilot_data(reference, sweep.pilot, declared) for reference in references] if sweep.pilot else []
+    return _distinct([*training, *validation, *piloted, *evaluated])
 
 
 def used_checkpoints(sweep: SweepFile) -> Mapping[tuple[str, Role], str]:

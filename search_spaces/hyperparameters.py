@@ -4,7 +4,15 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated, Any, get_type_hints
 
-from pydantic import AfterValidator, GetJsonSchemaHandler, TypeAdapter, ValidationError, ValidationInfo, create_model
+from pydantic import (
+    AfterValidator,
+    Field,
+    GetJsonSchemaHandler,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+)
 from pydantic_core import CoreSchema
 
 from search_spaces.blocks import Block, different, is_zipped, values_of
@@ -13,7 +21,9 @@ from search_spaces.specs import TrainingSettings
 
 HINTS: Mapping[str, Any] = get_type_hints(TrainingSettings, include_extras=True)
 _PARTIAL: dict[str, Any] = {field.name: (HINTS[field.name] | None, None) for field in fields(TrainingSettings)}
-TrainingBlock: type[Block] = create_model("TrainingBlock", __base__=Block, **_PARTIAL)
+# What is logged of a training is none of its hyperparameters, though it stands beside them in the file.
+_LOGGED: dict[str, Any] = {"log_kappa_every": (Annotated[int, Field(gt=0)] | None, None)}
+TrainingBlock: type[Block] = create_model("TrainingBlock", __base__=Block, **_PARTIAL, **_LOGGED)
 
 
 def checked_value(name: str, value: Any) -> Any:

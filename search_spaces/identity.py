@@ -27,10 +27,10 @@ from search_spaces.tuning import TunedCell
 
 TRAINING_VERSION = 2  # raise by hand when the same spec no longer gives the same checkpoint
 EVALUATION_VERSION = 3  # raise by hand when the same checkpoint no longer gives the same rows
-PROBE_VERSION = 3  # the Fisher estimator's version
+PROBE_VERSION = 4  # raise by hand when the same probe no longer gives the same rows
 POOL_VERSION = 1  # raise by hand when the same settings no longer give the same pool
 READING_VERSION = 1  # raise by hand when the same passages no longer give the same answers or scores of them
-_NOT_IDENTITY = frozenset({"execution", "keep_embeddings", "run_files", "memory_budget_bytes"})
+_NOT_IDENTITY = frozenset({"execution", "keep_embeddings", "run_files", "memory_budget_bytes", "log_kappa_every"})
 _NOT_IDENTITY_IF_NONE = frozenset({"instruction"})  # most encoders read none
 # What is done with embeddings changes none of them, and a pool counts by its own identity.
 _NOT_ENCODING = frozenset({"score_similarities", "rag", "pool"})
@@ -49,9 +49,10 @@ def trial_id(spec: TrialSpec) -> str:
 def prefix_id(spec: TrialSpec) -> str | None:
     """What trials that differ in their number of steps alone have in common, where the longer begins as the shorter.
 
-    Under a constant schedule no step knows how many come after it. None under any other, and where nothing is trained.
+    Under a constant schedule no step knows how many come after it. None under any other, where nothing is trained,
+    and of a pilot, from which nothing goes on.
     """
-    if spec.training is None or spec.training.schedule != "constant":
+    if spec.training is None or spec.training.schedule != "constant" or spec.kind == "pilot":
         return None
     canonical = _canonical(spec)
     canonical["training"] = {name: value for name, value in canonical["training"].items() if name != "steps"}

@@ -241,6 +241,31 @@ class ProbeBlock(Block):
     resources: ProbeResourcesBlock = ProbeResourcesBlock()
 
 
+PilotSide = Literal["qnorm", "dnorm", "dot"]
+
+
+def _with_both_sides(similarities: list[PilotSide]) -> list[PilotSide]:
+    """What is called is one of two sides, so both are piloted."""
+    for side in ("qnorm", "dnorm"):
+        if side not in similarities:
+            raise ValueError(f"{', '.join(similarities)}: '{side}' is always among them (write [qnorm, dnorm, ...])")
+    return list(different(similarities))
+
+
+class PilotBlock(Block):
+    """Short trainings of each side, before the real ones; see `search_spaces.pilots`.
+
+    `similarities`: both sides, and `dot` where the query norm's variation is to be compared. `data` is NAME/SPLIT, by
+    default the development split of each training data set; its pool is chosen as a validation's is.
+    """
+
+    steps: int = Field(gt=0)
+    similarities: Annotated[list[PilotSide], AfterValidator(_with_both_sides)] = Field(default=["qnorm", "dnorm"])
+    data: DataSetRef | None = None
+    num_queries: int | None = Field(default=200, gt=1)
+    num_documents: int | None = Field(default=2000, gt=0)
+
+
 class BudgetBlock(Block):
     """Where a sweep stops to start anything: what is under way ends, and the next run goes on with a larger budget.
 
@@ -300,6 +325,7 @@ class SweepFile(Block):
     tune: TuneBlock | None = None
     evaluation: EvaluationBlock
     probe: ProbeBlock = ProbeBlock()
+    pilot: PilotBlock | None = None
     resources: ResourcesBlock = ResourcesBlock()
     budget: BudgetBlock = BudgetBlock()
     checkpoints: CheckpointsBlock = CheckpointsBlock()

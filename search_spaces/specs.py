@@ -20,7 +20,7 @@ MAX_SEED = 2**63 - 1  # of what is drawn by it, torch's generators take no more
 
 Task = Literal["contrastive", "sts"]
 Towers = Literal["shared", "separate"]
-TrialKind = Literal["train", "untrained"]
+TrialKind = Literal["train", "pilot", "untrained"]
 Precision = Literal["fp32", "bf16"]
 Schedule = Literal["cosine", "linear", "constant"]
 LossDirections = Literal["query_to_document", "both"]
@@ -203,7 +203,11 @@ class TrialSpec:
     """What Tune runs: a cell with a seed and concrete hyperparameters.
 
     `kind='untrained'` evaluates the starting encoder: it has no similarity, scale or training settings, and a seed
-    only where the regime's weights depend on it.
+    only where the regime's weights depend on it. `kind='pilot'` is trained for a few steps, scored query by query on
+    `validation` when it has ended, and evaluated on nothing: it reports nothing, and only predictors read it.
+
+    `log_kappa_every`: each so many steps the history has log10 kappa of the batch's Fisher information. It changes no
+    bit of a checkpoint and is no part of the identity: what was trained without it is not trained again.
     """
 
     kind: TrialKind
@@ -216,14 +220,22 @@ class TrialSpec:
     training: TrainingSettings | None
     validation: ValidationSpec | None = None
     execution: Execution = Execution()
+    log_kappa_every: int | None = None
 
     @property
     def title(self) -> str:
         """A short name for people: 'minilm/finetune/qnorm/s0', with its scale where that is a matched one."""
+        pilot = "pilot " if self.kind == "pilot" else ""
         layers = f"-{self.encoder.layers}l" if self.encoder.layers else ""
         similarity = self.similarity.name if self.similarity else self.kind
         seed = "" if self.seed is None else f"/s{self.seed}"
-        return f"{self.encoder.family}{layers}/{self.encoder.init_regime}/{similarity}{_if_matched(self.scale)}{seed}"
+        cell = f"{self.encoder.family}{layers}/{self.encoder.init_regime}/{similarity}"
+        return f"{pilot}{cell}{_if_matched(self.scale)}{seed}"
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether it takes a training: a pilot does."""
+        return self.kind != "untrained"
 
     @property
     def num_negatives(self) -> int | None:

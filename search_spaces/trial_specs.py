@@ -34,6 +34,7 @@ def trial_spec(cell: Cell, sweep: SweepFile, declared: Declared, tuned: Mapping[
         training=_settings(sweep, {**cell.hyperparameters, **(tuned or {})}),
         validation=validation_spec(cell.training_data, sweep, declared),
         execution=_execution(sweep.resources),
+        log_kappa_every=sweep.training.log_kappa_every if cell.task == "contrastive" else None,  # type: ignore[attr-defined]
     )
 
 
@@ -66,7 +67,7 @@ def untrained_spec(trial: TrialSpec) -> TrialSpec:
         encoder=trial.encoder,
         similarity=None,
         scale=None,
-        seed=_seed_of_weights(trial),
+        seed=seed_of_weights(trial),
         training=None,
         execution=trial.execution,
     )
@@ -79,7 +80,7 @@ def probe_spec(trial: TrialSpec, sweep: SweepFile) -> ProbeSpec:
     return ProbeSpec(
         task=trial.task,
         encoder=trial.encoder,
-        seed=_seed_of_weights(trial),
+        seed=seed_of_weights(trial),
         training_data=trial.training_data,
         scale=trial.scale,
         num_queries=sweep.probe.num_queries,
@@ -116,5 +117,6 @@ def _execution_of_probe(sweep: SweepFile) -> Execution:
     return replace(_execution(resources), threads=threads, device="gpu" if own.gpus_of(resources) else "cpu")
 
 
-def _seed_of_weights(trial: TrialSpec) -> int | None:
+def seed_of_weights(trial: TrialSpec) -> int | None:
+    """The seed that a trial's starting weights depend on; None where its regime draws none."""
     return trial.seed if INIT_REGIMES[trial.encoder.init_regime].seeded else None

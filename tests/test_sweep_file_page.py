@@ -16,6 +16,7 @@ PAGE = (Path(__file__).parents[1] / "docs" / "sweep_file.md").read_text()
 BLOCKS = keys_by_block()
 # Which settings have no default is said where the file is expanded, since an axis or a search may give them.
 TRAINING = {f.name: "required" if f.default is MISSING else f.default for f in fields(TrainingSettings)}
+TRAINING["log_kappa_every"] = None  # which is no hyperparameter
 
 
 def sections():
@@ -40,9 +41,12 @@ def table(text):
 
 
 def keys_of(place):
-    """Key to default as the page has them; 'The keys are those of' stands for another block's table."""
-    if other := re.search(r"[Tt]he keys are those of\s+`([a-z_.]+)`", SECTIONS[place]):
-        return dict.fromkeys(table(SECTIONS[other[1]]), None)
+    """Key to default as the page has them; 'The keys are those of' stands for another block's table.
+
+    Less what is named after 'but'.
+    """
+    if other := re.search(r"[Tt]he keys are those of\s+`([a-z_.]+)`(?: but `([a-z_]+)`)?", SECTIONS[place]):
+        return dict.fromkeys(set(table(SECTIONS[other[1]])) - {other[2]}, None)
     return table(SECTIONS[place])
 
 

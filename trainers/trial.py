@@ -139,7 +139,7 @@ def planned_trial(trial_id: str, store: Store) -> TrialSpec:
 
 def has_training_left(spec: TrialSpec, store: Store) -> bool:
     """Whether the trial is to be trained, in as many processes as it has devices. All else takes one process."""
-    return spec.kind == "train" and not store.exists(layout.trial_rows(identity_of(spec)))
+    return spec.is_trained and not store.exists(layout.trial_rows(identity_of(spec)))
 
 
 def join_trial(spec: TrialSpec, *, store: Store) -> None:

@@ -13,6 +13,7 @@ from trainers.encoders.checkpoints import checkpoint_hash, load_checkpoint, save
 from trainers.evaluation.evaluate import evaluate_all
 from trainers.evaluation.evaluations import missing_evaluations
 from trainers.init_regimes import start_encoder
+from trainers.pilot_rows import mean_score, pilot_query_rows
 from trainers.planned import check_as_planned
 from trainers.training.history import history_row
 from trainers.training.resume import CheckpointPolicy, remove_training_checkpoints
@@ -48,14 +49,18 @@ class TrialWork:
         """
         if not self.store.exists(layout.trial_rows(self._key)):
             check_as_planned(self.spec)
-            result = None
+            result, score = None, None
             if self.spec.kind == "untrained":
                 self._publish_untrained()
             else:
                 result = self._train()
-            self._write_row(result)
+            if self.spec.kind == "pilot":
+                score = self._score_pilot()
+            self._write_row(result, score)
         self.hooks.verify()
         remove_training_checkpoints(self.store, self._key)
+        if self.spec.kind == "pilot":  # its rows say what it was worth, and nothing evaluates it
+            self.store.delete(layout.checkpoint_prefix(self._key))
 
     def evaluate_missing(self) -> None:
         """Score the checkpoint on every data set and with every similarity whose rows are not there.
@@ -99,6 +104,15 @@ class TrialWork:
         write_rows(self.store, layout.history_rows(self._key), "history", history)
         return result
 
+    def _score_pilot(self) -> float:
+        """Write what each development query of a pilot gave; returns the mean score, 0 to 1."""
+        self.hooks.enter_phase("evaluating")
+        with self.store.get_folder(layout.checkpoint_prefix(self._key)) as folder:
+            rows = pilot_query_rows(self.spec, folder)
+        self.hooks.verify()
+        write_rows(self.store, layout.pilot_rows(self._key), "per_query", rows)
+        return mean_score(rows)
+
     def _publish_untrained(self) -> None:
         """The starting encoder as a checkpoint without a similarity."""
         encoder = start_encoder(self.spec.encoder, self.spec.seed)
@@ -108,9 +122,11 @@ class TrialWork:
             lambda folder: save_checkpoint(folder, encoder, gammas=None, similarity=None, scale=None),
         )
 
-    def _write_row(self, result: TrainResult | None) -> None:
+    def _write_row(self, result: TrainResult | None, pilot_score: float | None) -> None:
         with self.store.get_folder(layout.checkpoint_prefix(self._key)) as folder:
             found = checkpoint_hash(folder)
         row = trial_row(self.spec, result, checkpoint_hash=found, provenance_json=self.provenance_json)
+        if pilot_score is not None:
+            row["validation_score"] = pilot_score
         self.hooks.verify()
         write_rows(self.store, layout.trial_rows(self._key), "trials", [row])

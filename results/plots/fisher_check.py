@@ -1,4 +1,6 @@
-"""Plot `fisher_check`: the difference in kappa before training against the difference in score after it."""
+"""Plot `fisher_check`: a predictor's difference before training against the difference in score after it."""
+
+from collections.abc import Iterator
 
 import polars as pl
 from matplotlib.figure import Figure
@@ -6,20 +8,15 @@ from matplotlib.lines import Line2D
 
 from results.plots.plot import NothingToDrawError, Plot, PlotSource, holes_of, line_name
 from results.plots.style import COLUMN, GREY, mark, new_figure, numbered_look, shortened, styled, titled
-
-_QUADRANTS = (  # a call for the side with the smaller kappa, at a place of the axes
-    ("hit: calls qnorm", 0.02, 0.98),
-    ("miss: calls dnorm", 0.98, 0.98),
-    ("hit: calls dnorm", 0.98, 0.02),
-    ("miss: calls qnorm", 0.02, 0.02),
-)
+from results.predicting.prediction import OTHER, Side
+from results.predictions import PREDICTORS
 
 
 @styled()
 def draw(rows: pl.DataFrame, title: str) -> Figure:
     """A mark for each model and init regime, in the quadrants where the call holds and where it fails.
 
-    `rows` are of table `fisher_check` and one predictor: `model`, `init_regime`, `scale`, `seed`, `difference_min`,
+    `rows` are of table `fisher_check` and one `predictor`: `model`, `init_regime`, `scale`, `seed`, `difference_min`,
     `difference_max`, `low`, `high` (qnorm - dnorm of the statistic), `qnorm_score`, `dnorm_score` (0 to 1), `call`.
     """
     several_scales = rows["scale"].n_unique() > 1
@@ -40,11 +37,18 @@ def draw(rows: pl.DataFrame, title: str) -> Figure:
     statistic = rows["statistic"][0]
     axes.set(xlabel=f"{statistic}: qnorm minus dnorm, before training", ylabel="score: qnorm minus dnorm, points")
     titled(figure, title)
-    for text, x, y in _QUADRANTS:
+    for text, x, y in _quadrants(PREDICTORS[rows["predictor"][0]].positive):
         ha, va = ("left" if x < 0.5 else "right"), ("bottom" if y < 0.5 else "top")
         axes.text(x, y, text, transform=axes.transAxes, ha=ha, va=va, color=GREY, fontsize=7, zorder=0)
     _legend(figure, order)
     return figure
+
+
+def _quadrants(positive: Side) -> Iterator[tuple[str, float, float]]:
+    """What each quadrant means, at its place of the axes: right of 0 `positive` is called, above 0 qnorm won."""
+    for x, called in ((0.02, OTHER[positive]), (0.98, positive)):
+        for y, winner in ((0.98, "qnorm"), (0.02, "dnorm")):
+            yield f"{'hit' if called == winner else 'miss'}: calls {called}", x, y
 
 
 def _legend(figure: Figure, names: list[str]) -> None:
@@ -74,8 +78,8 @@ PLOT = Plot(
     name="fisher_check",
     title="Fisher check",
     reading=(
-        "Left of 0 the probe speaks for qnorm, above 0 qnorm won. Bars span the intervals of the grid of subspace "
-        "dimensions; a hollow mark is no call."
+        "Above 0 qnorm won; the quadrants say on which side of 0 the predictor speaks for it. Bars span its intervals, "
+        "those of kappa over the grid of subspace dimensions; a hollow mark is no call."
     ),
     rows=_rows,
     by=("predictor", "training_data", "group"),

@@ -12,6 +12,7 @@ from results.tables import (
     claims,
     cohen_d,
     cost,
+    fisher_calls,
     fisher_check,
     fisher_summary,
     gains,
@@ -185,6 +186,12 @@ TABLES = Registry(
             name="fisher_check",
             summary="what Fisher information called, who won",
             build=of_one_tier(fisher_check.build, _ranked),
+            applies=_has_probes,
+        ),
+        TableBuilder(
+            name="fisher_calls",
+            summary="its calls by scale, and over the seeds of random weights",
+            build=of_one_tier(fisher_calls.build, _ranked),
             applies=_has_probes,
         ),
         TableBuilder(

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 import polars as pl
 
 from results.collect import Collected
+from results.layout import trial_rows
 from results.selection import select_trials
+from results.stored_rows import read_trials
 from results.tables.parts import missing_lines, model_name, varying, warning_notes
 from results.tables.table import Column, Origin, Table, TableOptions
 from results.trial_costs import cell_costs, probe_costs, trial_costs
@@ -14,8 +16,9 @@ _HOURS, _GIB, _MILLION = 3600, 2**30, 1e6
 
 
 def build(collected: Collected, options: TableOptions) -> Table:
-    """Of the trials that are chosen, and of all probes. Raises SelectionError where none is chosen."""
-    rows = cell_costs(pl.concat([_of_trials(collected, options), _of_probes(collected)]))
+    """Of the trials that are chosen, and of all pilots and probes. Raises SelectionError where none is chosen."""
+    parts = (_of_trials(collected, options), _of_pilots(collected), _of_probes(collected))
+    rows = cell_costs(pl.concat(parts))
     shown = rows.with_columns(
         model_name(),
         **{f"{name}_h": pl.col(f"{name}_s") / _HOURS for name in ("run_wall", "train_wall", "core", "device")},
@@ -43,12 +46,19 @@ def _of_trials(collected: Collected, options: TableOptions) -> pl.DataFrame:
     return trial_costs(collected.store, trials)
 
 
+def _of_pilots(collected: Collected) -> pl.DataFrame:
+    ended = [pilot for pilot in collected.record.pilots if collected.store.exists(trial_rows(pilot.trial_id))]
+    return trial_costs(collected.store, read_trials(collected.store, ended))
+
+
 def _of_probes(collected: Collected) -> pl.DataFrame:
     return probe_costs(collected.store, collected.probes, collected.record.probes)
 
 
 def _holes(collected: Collected, options: TableOptions) -> Iterator[str]:
-    yield from missing_lines(collected, select_trials(collected.every_trial, options.where), ("trial", "probe"))
+    yield from missing_lines(
+        collected, select_trials(collected.every_trial, options.where), ("trial", "pilot", "probe")
+    )
 
 
 def _columns(rows: pl.DataFrame) -> tuple[Column, ...]:
@@ -80,7 +90,7 @@ def _notes(rows: pl.DataFrame) -> Iterator[str]:
         "Device hours: devices times training. Tokens: read in training, without pads. Peak memory: the highest of any "
         "trial's training, on one device."
     )
-    trained = rows.filter(pl.col("kind") == "train")
+    trained = rows.filter(pl.col("kind").is_in(("train", "pilot")))
     for (device,), of_device in trained.group_by("device", maintain_order=True):
         whole = of_device["device_s"].null_count() == 0
         if whole:

@@ -8,7 +8,7 @@ import polars as pl
 from results.collect import Collected
 from results.fisher_check import DERIVED_REASONS, PRIMARY, fisher_check
 from results.observed_sides import SIDES
-from results.predictions import PREDICTORS
+from results.predictions import PREDICTORS, needs_pilots
 from results.published_fisher import published_check
 from results.selection import select_trials
 from results.tables.gain_parts import reason_notes
@@ -26,6 +26,7 @@ from results.tables.table import Column, Origin, Table, TableOptions
 
 _NOT_RUN = "not run"
 _DECLARED = "the sweep file's primary groups, declared before running"
+FISHER = "fisher_condition"  # the predictor that the study tests
 _PROBE = Origin(trials=(), probes=("probe_id",), data="none")
 
 
@@ -44,7 +45,7 @@ def build(collected: Collected, options: TableOptions) -> Table:
         notes=(*_notes(rows, collected), *warning_notes(collected)),
         block=("predictor", "training_data", "scale", "model"),
         holes=tuple(check_holes(rows, collected, options)),
-        formula="difference = log10 kappa of qnorm - that of dnorm; gain = score of qnorm - score of dnorm",
+        formula="difference = statistic of qnorm - that of dnorm; gain = score of qnorm - score of dnorm",
         origin=Origin(trials=("trial_ids",), probes=("probe_id",)),
     )
 
@@ -145,10 +146,15 @@ def _notes(rows: pl.DataFrame, collected: Collected) -> Iterator[str]:
         yield f"Call ({name}): {PREDICTORS[name].rule}; undecided unless every interval of the difference excludes 0."
     levels = ", ".join(f"{level:.0%}" for level in collected.probes["level"].drop_nulls().unique().sort())
     yield (
-        f"Difference: {', '.join(rows['statistic'].unique())} of qnorm minus that of dnorm, lowest to highest over "
-        "the grid of the shared subspace's dimension (both sides' own spans are in Markdown and CSV); the interval "
-        f"holds all {levels or 'of the'} intervals of the grid."
+        f"Difference: {', '.join(rows['statistic'].unique(maintain_order=True))} of qnorm minus that of dnorm, lowest "
+        "to highest over the grid of the shared subspace's dimension (both sides' own spans are in Markdown and CSV); "
+        f"the interval holds all {levels or 'of the'} intervals of the grid."
     )
+    if of_others := [name for name in rows["predictor"].unique(maintain_order=True) if name != FISHER]:
+        yield (
+            f"Of {', '.join(of_others)} there is no grid, but one value; what sees no sides (Cohen's d, a ratio of "
+            "variations) stands as its own difference."
+        )
     groups = ", ".join(collected.record.primary_groups)
     star = "* " if len(collected.record.primary_groups) == 1 else ""
     yield from declaration_notes(collected.record)
@@ -206,7 +212,9 @@ def _holes(rows: pl.DataFrame, collected: Collected, options: TableOptions) -> I
         seed = "" if row["seed"] is None else f"/s{row['seed']}"
         scale = f"/{row['scale']}" if row["scale"].startswith("matched") else ""  # as probes are titled
         title = f"probe {row['model']}/{row['init_regime']}{scale}{seed}"
-        if row["call"] is None:
+        if row["call"] is None and row["probe_id"] is not None and needs_pilots(row["predictor"]):
+            yield f"pilots of {title.removeprefix('probe ')}: {row['reason']}"
+        elif row["call"] is None:
             yield probes.get(title, f"{title}: {row['reason']}")
         elif row["verdict"] is None and row["reason"] not in DERIVED_REASONS and "main measures" not in row["reason"]:
             yield f"{row['model']}/{row['regime']}{scale}: {row['reason']}"

@@ -138,6 +138,9 @@ def _tau_notes(rows: pl.DataFrame, collected: Collected, options: TableOptions) 
         "Interval: BCa, 2,000 draws; p: permutations (within families where that is the scope); "
         f"{correction_name(options)} over the table."
     )
+    names = rows["predictor"].unique(maintain_order=True).to_list()
+    if rising := [name for name in names if PREDICTORS[name].positive == "qnorm"]:
+        yield f"Of {', '.join(rising)} it is the larger one that calls qnorm: such a rule gives +1."
     yield from no_paired_test(options, "permutations of cells")
     places: dict[str, list[str]] = {}
     for reason, group, scope in rows.select("reason", "shown_group", "scope").iter_rows():

@@ -9,7 +9,7 @@ from orchestrator.open_sources import open_sources
 from results.collect import collect
 from results.fisher_check import PROBE_MISSING, fisher_check
 from results.layout import SWEEP_RECORD, probe_rows, to_bytes
-from results.predictions import PREDICTORS, predictions
+from results.predictions import PREDICTORS, needs_pilots, predictions
 from results.rows import write_rows
 from results.schemas import make_table
 from results.scores import ROWS_MISSING
@@ -65,12 +65,55 @@ def test_a_probe_without_the_difference_is_undecided_and_says_why():
     assert "log10_kappa" in found["reason"]
 
 
+# The rows that each predictor reads: block, statistic, and whether they are of sides.
+READS = {
+    "fisher_condition": ("embedding", "log10_kappa", True),
+    "cohen_d": ("norms", "cohen_d", False),
+    "effective_rank": ("space", "log10_effective_rank", True),
+    "query_norm_variation": ("pilot_norms", "log10_cv_ratio", False),
+    "pilot": ("pilot", "score", True),
+}
+
+
+def rows_for(name, difference, **changes):
+    """One probe's rows of what the predictor reads."""
+    block, statistic, of_sides = READS[name]
+    rows = probe_frame({8: difference}, block=block, statistic=statistic, **changes)
+    if of_sides:
+        return rows
+    return rows.filter(pl.col("similarity") == "qnorm-dnorm").with_columns(similarity=pl.lit(None, pl.String))
+
+
 @pytest.mark.parametrize("name", PREDICTORS)
-def test_every_predictor_gives_one_row_per_probe(name):
-    other = pl.concat([probe_frame({8: 0.3}), probe_frame({8: -0.3}, probe_id="other", init_regime="random", seed=1)])
-    found = predictions(other).filter(pl.col("predictor") == name)
+def test_every_predictor_gives_one_row_per_probe_and_calls_its_positive_side(name):
+    other = {"probe_id": "other", "init_regime": "random", "seed": 1}
+    found = predictions(pl.concat([rows_for(name, 0.3), rows_for(name, -0.3, **other)]))
+    found = found.filter(pl.col("predictor") == name)
     assert found["init_regime"].to_list() == ["finetune", "random"]
-    assert found["call"].to_list() == ["dnorm", "qnorm"]
+    positive = PREDICTORS[name].positive
+    assert found["call"].to_list() == [positive, {"qnorm": "dnorm", "dnorm": "qnorm"}[positive]]
+
+
+@pytest.mark.parametrize("name", PREDICTORS)
+def test_no_predictor_calls_where_its_interval_holds_0_or_is_absent(name):
+    assert PREDICTORS[name].predict(rows_for(name, 0.01)).call == "undecided"
+    without = rows_for(name, 0.3).with_columns(low=pl.lit(None, pl.Float64))
+    assert PREDICTORS[name].predict(without).call == "undecided"
+
+
+@pytest.mark.parametrize("name", PREDICTORS)
+def test_every_predictor_says_where_it_is_from_what_it_needs_and_costs(name):
+    predictor = PREDICTORS[name]
+    assert all((predictor.rule, predictor.source, predictor.needs, predictor.costs, predictor.statistic))
+    assert predictor.block == READS[name][0]
+    assert ("our own reading" in predictor.source) == (name != "fisher_condition")
+
+
+@pytest.mark.parametrize("name", PREDICTORS)
+def test_what_is_not_there_is_undecided_of_a_probe_and_missing_of_pilots(name):
+    found = PREDICTORS[name].predict(probe_frame({8: 0.3}, block="gamma"))
+    assert found.call == (None if needs_pilots(name) else "undecided")
+    assert found.reason
 
 
 @pytest.fixture

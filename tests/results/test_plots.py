@@ -69,6 +69,7 @@ def matrix_rows():
 
 def fisher_rows():
     found = {"model": "m", "init_regime": "finetune", "scale": "fixed(20)", "seed": None, "statistic": "log10 kappa"}
+    found |= {"predictor": "fisher_condition"}
     evidence = {"difference_min": -0.2, "difference_max": -0.1, "low": -0.3, "high": -0.05, "call": "qnorm"}
     return pl.DataFrame([{**found, **evidence, "qnorm_score": 0.36, "dnorm_score": 0.32}])
 
@@ -190,6 +191,16 @@ def test_a_matrix_shows_scores_times_100_and_hatches_what_was_not_scored():
 def test_fisher_marks_stand_at_both_differences():
     [axes] = fisher_check.draw(fisher_rows(), "t").axes
     assert marks_of(axes)["o"] == pytest.approx((-0.15, 4.0))
+
+
+@pytest.mark.parametrize(("predictor", "right"), [("fisher_condition", "dnorm"), ("cohen_d", "qnorm")])
+def test_quadrants_name_the_side_that_a_difference_above_0_calls(predictor, right):
+    [axes] = fisher_check.draw(fisher_rows().with_columns(predictor=pl.lit(predictor)), "t").axes
+    left = {"qnorm": "dnorm", "dnorm": "qnorm"}[right]
+    told = {text.get_position(): text.get_text() for text in axes.texts}
+    assert told[0.98, 0.98] == f"{'hit' if right == 'qnorm' else 'miss'}: calls {right}"
+    assert told[0.98, 0.02] == f"{'hit' if right == 'dnorm' else 'miss'}: calls {right}"
+    assert told[0.02, 0.98] == f"{'hit' if left == 'qnorm' else 'miss'}: calls {left}"
 
 
 def test_norms_and_distances_stand_where_the_rows_say():

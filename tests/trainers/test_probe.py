@@ -117,7 +117,17 @@ def test_rows_say_what_was_probed_and_what_made_them(spec, tmp_path):
     assert named == [("contrastive", data.name, data.content_hash, data.num_pairs)]
     table = read_rows(open_store(str(tmp_path)), probe_rows(probe_id(spec)), "probes")
     assert provenance_of(table) == provenance().to_json()
-    about = {"embedding_query", "embedding_document", "embedding", "gamma", "softmax", "pools", "subspace", "norms"}
+    about = {
+        "embedding_query",
+        "embedding_document",
+        "embedding",
+        "gamma",
+        "softmax",
+        "pools",
+        "subspace",
+        "norms",
+        "space",
+    }
     assert set(rows["block"]) == about
 
 
@@ -158,9 +168,12 @@ def test_rows_hold_intervals_norms_and_what_was_used(spec, tmp_path):
 
 def test_the_fisher_check_reads_the_rows(spec, tmp_path):
     _, rows = run(spec, tmp_path)
-    (found,) = predictions(rows).to_dicts()
-    assert found["call"] in ("qnorm", "dnorm", "undecided")
-    assert found["low"] is not None
+    calls = {found["predictor"]: found for found in predictions(rows).to_dicts()}
+    for name in ("fisher_condition", "effective_rank"):
+        assert calls[name]["call"] in ("qnorm", "dnorm", "undecided")
+        assert calls[name]["low"] is not None
+    assert calls["cohen_d"]["call"] == "undecided"  # every document answers a training query
+    assert calls["pilot"]["call"] is None
 
 
 def brute_softmax(pools, gamma_q, gamma_d, scale):
@@ -200,8 +213,8 @@ def test_few_pools_give_values_and_no_interval(data, tiny_bert, make_spec, tmp_p
     _, rows = run(make_probe(data, make_spec(tiny_bert), num_queries=20), tmp_path)
     assert value(rows, "pools", "num_queries") == 18
     assert rows["low"].null_count() == rows.height
-    (found,) = predictions(rows).to_dicts()
-    assert found["call"] == "undecided"
+    calls = dict(predictions(rows).select("predictor", "call").iter_rows())
+    assert calls["fisher_condition"] == calls["effective_rank"] == "undecided"
 
 
 def test_the_same_spec_gives_the_same_bytes(spec, tmp_path):

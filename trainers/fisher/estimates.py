@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from trainers.fisher.gamma import LogMeans, gamma_fisher
-from trainers.fisher.head import MAX_RANK, head_fisher, head_pool, num_coordinates
+from trainers.fisher.head import head_fisher, head_pool, num_coordinates
 from trainers.fisher.information import (
     Point,
     Pool,
@@ -22,6 +22,7 @@ from trainers.fisher.information import (
     query_fisher,
 )
 from trainers.fisher.jackknife import Estimate, delete_group
+from trainers.fisher.sizes import HEAD_MAX_RANK
 from trainers.fisher.spectrum import RIDGE, Spectrum, eigenvalues, log10_kappa_of, spectrum
 from trainers.training.diagnostics import softmax_numbers, softmax_statistics
 
@@ -118,7 +119,7 @@ def _blocks(
     if means is not None:
         yield GAMMA, gamma_fisher(pool, p_QD, point, means, label_QD=label_QD)
     if with_head:
-        basis_HR = basis_HR[:, :MAX_RANK]
+        basis_HR = basis_HR[:, :HEAD_MAX_RANK]
         yield HEAD, head_fisher(head_pool(pool, point, observed=label == EMPIRICAL), basis_HR)
 
 
@@ -128,7 +129,7 @@ def ranks_of(block: str, ranks: Sequence[int]) -> tuple[int | None, ...]:
     if block == GAMMA:
         return (None,)
     # The subspace has at least one dimension, whatever the grid.
-    return tuple(rank for rank in ranks if rank <= MAX_RANK) if block == HEAD else tuple(ranks)
+    return tuple(rank for rank in ranks if rank <= HEAD_MAX_RANK) if block == HEAD else tuple(ranks)
 
 
 def num_parameters(block: str, rank: int | None) -> int:

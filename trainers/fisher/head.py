@@ -28,13 +28,11 @@ from torch import Tensor
 from trainers.fisher.information import Point, Pool, log_probabilities, norms, observed_labels, weighted_sum
 from trainers.fisher.jackknife import Estimate
 from trainers.fisher.lanczos import LanczosSpectrum, Quadrature, lanczos_spectrum, quadrature, signs
+from trainers.fisher.sizes import HEAD_STEPS, HEAD_VECTORS
 from trainers.fisher.spectrum import effective_rank
 
 # 4,096 gradients: a Gram matrix of 128 MiB. 512 queries x 64 candidates would be 8 GiB.
 GRAM_GRADIENTS = 4096
-MAX_RANK = 32  # 528 coordinates; 64 would be 2,080, of which a probe's queries determine too few
-# 32 vectors of each start vector, of 73,920 coordinates (H = 384) in float64: 145 MiB, four times as much for H = 768.
-NUM_VECTORS, NUM_STEPS = 8, 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +97,7 @@ def _quadrature(pools: Sequence[HeadPool], seed: int) -> Quadrature:
         direction_KHH[:, first_S, second_S] = direction_KHH[:, second_S, first_S] = coordinates_KS / norm_S
         return head_product(pools, direction_KHH)[:, first_S, second_S] * norm_S
 
-    found = quadrature(product, signs(NUM_VECTORS, len(norm_S), seed), NUM_STEPS)
+    found = quadrature(product, signs(HEAD_VECTORS, len(norm_S), seed), HEAD_STEPS)
     share = len(norm_S) / size**2  # the rest of W's parameters has an eigenvalue of 0
     return Quadrature(value_KM=found.value_KM, weight_KM=found.weight_KM * share, num_parameters=size**2)
 

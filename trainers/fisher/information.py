@@ -129,7 +129,7 @@ def weighted_sum(gradients: Callable[[slice], Tensor], weight_QD: Tensor, *, cen
         centre_QD: x_ij is the gradient less the query's mean one under these probabilities; None: the gradient.
     """
     num_candidates, num_columns = gradients(slice(0, 1)).shape[1:]
-    total_RR = torch.zeros(num_columns, num_columns, dtype=torch.float64)
+    total_RR = weight_QD.new_zeros(num_columns, num_columns)
     for rows in _blocks(len(weight_QD), num_candidates * num_columns):
         gradients_NDR = gradients(rows)
         if centre_QD is not None:

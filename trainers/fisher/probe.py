@@ -19,6 +19,7 @@ from results.store import LostLockError, Store
 from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.identity import probe_id
 from search_spaces.specs import ProbeSpec, ScaleSpec, to_json
+from trainers import data_sets
 from trainers.attempts import Attempt
 from trainers.encoders.encode import encode, token_ids
 from trainers.encoders.encoder import Encoder, Side
@@ -27,7 +28,10 @@ from trainers.fisher.estimates import EMPIRICAL, Measured, compare, growing, is_
 from trainers.fisher.gamma import log_means
 from trainers.fisher.head import head_pool, head_spectrum
 from trainers.fisher.information import Point, Pool
+from trainers.fisher.jackknife import Estimate
+from trainers.fisher.norm_distance import irrelevant_texts, norm_distance
 from trainers.fisher.probe_rows import Row, WholeSpectrum, probe_rows
+from trainers.fisher.space import compare_effective_ranks
 from trainers.fisher.subspace import Subspace, shared_subspace
 from trainers.fisher.weights import TextPool, Texts, WeightsFisher, weights_spectrum
 from trainers.init_regimes import start_encoder
@@ -35,7 +39,7 @@ from trainers.provenance import provenance
 from trainers.threads import set_threads
 from trainers.training.batches import false_negatives
 from trainers.training.matched_scale import matched
-from trainers.training.pairs import TrainingPairs, load_pairs
+from trainers.training.pairs import TrainingPairs, training_pairs
 
 PROBED = ("qnorm", "dnorm")
 
@@ -76,7 +80,7 @@ def probe(spec: ProbeSpec, *, clock: Callable[[], float] = time.monotonic) -> li
         ValueError: the data does not fill a pool, or the embeddings are not finite or all the same.
     """
     set_threads(spec.execution.threads)
-    pairs = load_pairs(spec.training_data)
+    pairs, irrelevant = _texts(spec)
     plan = plan_pools(pairs, num_queries=spec.num_queries, candidates_per_query=spec.candidates_per_query)
     encoder = _encoder(spec)
     started = clock()
@@ -103,8 +107,27 @@ def probe(spec: ProbeSpec, *, clock: Callable[[], float] = time.monotonic) -> li
         | _norm_statistics("document", seen.embedded.document_NH),
         plan=plan,
         num_pools=seen.num_pools,
+        ranks=compare_effective_ranks(seen.pools, seen.points),
+        distance=_distance(encoder, seen.embedded, irrelevant),
+        num_irrelevant=len(irrelevant),
         whole=[*_heads(spec, seen), *_weights(spec, encoder, pairs, plan, seen)],
     )
+
+
+def _texts(spec: ProbeSpec) -> tuple[TrainingPairs, list[str]]:
+    """The training pairs, and documents of the same corpus that are relevant to none of their queries."""
+    data, threshold = spec.training_data, spec.training_data.entry.relevance_threshold
+    collection = data_sets.load(data.entry)
+    pairs = training_pairs(collection, data.split, relevance_threshold=threshold)
+    return pairs, irrelevant_texts(collection, data.split, pairs.document_texts, threshold=threshold)
+
+
+def _distance(encoder: Encoder, embedded: "_Embedded", irrelevant: Sequence[str]) -> Estimate | None:
+    """Cohen's d of the documents' norms: those of the pools against irrelevant ones, if there are any."""
+    if not irrelevant:
+        return None
+    others_NH = torch.from_numpy(_finite(encode(encoder, irrelevant, "document"), "document"))
+    return norm_distance(_norms(embedded.document_NH), _norms(others_NH))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,15 +300,18 @@ def _side(
     """Different indices, rising, and their texts' embeddings."""
     wanted = np.unique(indices)
     new = wanted if before is None else np.setdiff1d(wanted, before[0])
-    vectors_NH = encode(encoder, [texts[index] for index in new], side)
-    broken = int((~np.isfinite(vectors_NH).all(axis=1)).sum())
-    if broken:
-        raise ValueError(f"{broken} of {len(vectors_NH)} {side} embeddings hold NaN or infinity before any training")
-    found_NH = torch.from_numpy(vectors_NH)
+    found_NH = torch.from_numpy(_finite(encode(encoder, [texts[index] for index in new], side), side))
     if before is None:
         return new, found_NH
     order = np.argsort(index_N := np.concatenate([before[0], new]), kind="stable")
     return index_N[order], torch.cat([before[1], found_NH])[order]
+
+
+def _finite(vectors_NH: NDArray[np.float32], side: Side) -> NDArray[np.float32]:
+    broken = int((~np.isfinite(vectors_NH).all(axis=1)).sum())
+    if broken:
+        raise ValueError(f"{broken} of {len(vectors_NH)} {side} embeddings hold NaN or infinity before any training")
+    return vectors_NH
 
 
 def _point(similarity: str, scale: float) -> Point:

@@ -22,6 +22,7 @@ from trainers.fisher.estimates import (
 )
 from trainers.fisher.jackknife import LEVEL, Estimate
 from trainers.fisher.lanczos import LanczosSpectrum
+from trainers.fisher.space import ComparedRanks
 from trainers.fisher.spectrum import RIDGE, RIDGES
 from trainers.fisher.subspace import Subspace
 
@@ -50,6 +51,9 @@ def probe_rows(
     norms: Mapping[str, float],
     plan: ProbePairs,
     num_pools: int,
+    ranks: ComparedRanks | None = None,
+    distance: Estimate | None = None,
+    num_irrelevant: int = 0,
     whole: Sequence[WholeSpectrum] = (),
 ) -> list[Row]:
     """All rows of one probe.
@@ -62,6 +66,9 @@ def probe_rows(
         norms: statistics of the raw embeddings' norms, by name.
         plan: which pairs were to be used.
         num_pools: how many of the plan's pools were: all, unless a time budget ended them.
+        ranks: effective ranks of the space that the two similarities see.
+        distance: Cohen's d of the norms of relevant and irrelevant documents.
+        num_irrelevant: how many of the latter were read.
         whole: spectra of blocks in all their dimensions.
     """
     (first, one), (second, other) = measured.items()
@@ -75,9 +82,12 @@ def probe_rows(
         "num_queries_planned": plan.pool_PC.size,
         "num_held_out": len(plan.held_out_S),
         "candidates_per_query": candidates,
+        "num_irrelevant": num_irrelevant,
     }
     rows = chain(
         chain.from_iterable(_kappa_rows(first, second, *place, found) for place, found in compared.items()),
+        _rank_rows(first, second, ranks),
+        [] if distance is None else [_row("norms", "cohen_d", distance.value, estimate=distance)],
         _softmax_rows(measured, scales),
         (_row("norms", statistic, value) for statistic, value in norms.items()),
         (_row("pools", statistic, value) for statistic, value in used.items()),
@@ -145,6 +155,13 @@ def _kappa_rows(
     for similarity, estimate in estimates.items():
         if estimate is not None:
             yield _row(block, statistic, estimate.value, similarity=similarity, rank=rank, at=at, estimate=estimate)
+
+
+def _rank_rows(first: str, second: str, found: ComparedRanks | None) -> Iterator[Row]:
+    if found is not None:
+        estimates = {f"{first}-{second}": found.difference, first: found.first, second: found.second}
+        for similarity, estimate in estimates.items():
+            yield _row("space", "log10_effective_rank", estimate.value, similarity=similarity, estimate=estimate)
 
 
 def _interval(estimate: Estimate) -> Row:

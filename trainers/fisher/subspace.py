@@ -12,9 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-# Doubling steps from a handful of directions, where the smallest eigenvalue is well estimated, up to 64, where it is
-# still above the rounding of float32 embeddings in a model of 384 dimensions.
-RANKS = (8, 16, 32, 64)
+from trainers.fisher.sizes import RANKS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,8 +30,8 @@ from trainers.encoders.encoder import Encoder, Side, Tower
 from trainers.fisher.head import covariance_product
 from trainers.fisher.information import Point, Pool, log_probabilities, norms, observed_labels
 from trainers.fisher.lanczos import LanczosSpectrum, Quadrature, lanczos_spectrum, quadrature, signs
+from trainers.fisher.sizes import WEIGHTS_STEPS, WEIGHTS_VECTORS
 
-NUM_VECTORS, NUM_STEPS = 8, 24
 CHUNK_TOKENS = 2048  # graphs of MiniLM's 6 layers: some 0.7 GiB
 VECTOR_BYTES = 1 << 30  # of start vectors, and as much again of images and of earlier ones
 
@@ -267,7 +267,7 @@ def _stack(backbone: Any, layers: int) -> tuple[str, nn.ModuleList]:
 
 
 def weights_spectrum(
-    fisher: WeightsFisher, *, num_vectors: int = NUM_VECTORS, num_steps: int = NUM_STEPS, seed: int = 0
+    fisher: WeightsFisher, *, num_vectors: int = WEIGHTS_VECTORS, num_steps: int = WEIGHTS_STEPS, seed: int = 0
 ) -> LanczosSpectrum:
     """Largest eigenvalue, trace, effective rank and density of block `weights`.
 

@@ -22,6 +22,7 @@ class StepNumbers:
         peak_memory_bytes: of the training so far: the accelerator's, or on a CPU the process's; None where not told.
         validation_score: mean nDCG@10 of the validation after this step, 0 to 1 (Spearman's correlation for `sts`, -1
             to 1); None where there was none.
+        log10_kappa: of the batch's Fisher information (`batch_kappa`), in the steps that log it.
 
     Rates and memory alone differ between two runs of one trial (`MEASURED`).
     """
@@ -53,6 +54,7 @@ class StepNumbers:
     padding_share: float
     peak_memory_bytes: int | None
     validation_score: float | None = None
+    log10_kappa: float | None = None
 
 
 MEASURED = ("pairs_per_s", "tokens_per_s", "peak_memory_bytes")

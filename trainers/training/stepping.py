@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -11,8 +12,10 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
 from search_spaces.specs import Execution, ScaleSpec, TrainingSettings
+from trainers.fisher.information import Point
 from trainers.memory import peak_memory_bytes
 from trainers.randomness import derived_seed
+from trainers.training.batch_kappa import batch_log10_kappa
 from trainers.training.batch_source import BatchSource
 from trainers.training.chunks import Batch, Chunk, share_of
 from trainers.training.diagnostics import (
@@ -50,7 +53,10 @@ class NonFiniteGradientError(DivergedError):
 
 
 class _Seen(NamedTuple):
-    """What a step shows, on the device. `power` is the mean of |q|^(1 - gamma_q)."""
+    """What a step shows, on the device.
+
+    `power` is the mean of |q|^(1 - gamma_q); `log10_kappa` is there in steps that log it.
+    """
 
     loss: Tensor
     gamma_q: Tensor
@@ -58,6 +64,7 @@ class _Seen(NamedTuple):
     power: Tensor
     norms: Tensor
     softmax: Tensor
+    log10_kappa: Tensor
 
 
 class Stepper:
@@ -79,6 +86,7 @@ class Stepper:
         settings: TrainingSettings,
         execution: Execution,
         seed: int,
+        log_kappa_every: int | None = None,
     ) -> None:
         self.retriever = retriever.train()  # dropout on
         self.optimizer = optimizer
@@ -89,6 +97,7 @@ class Stepper:
         self._factor = scale.factor
         self._settings = settings
         self._seed = seed
+        self._log_kappa_every = log_kappa_every
         self._chunked = ChunkedEncoder(retriever.encoder, accelerator.autocast)
         self._held = HeldGraphs(execution.chunk_size)
         self._weights = [weight for weight in retriever.parameters() if weight.requires_grad]
@@ -103,7 +112,8 @@ class Stepper:
         learning_rate = set_learning_rates(self.optimizer, step, self._settings)
         batch = self._batches.batch(step)
         embedded = self._embed(step, batch)
-        seen = self._differentiate(batch, embedded)
+        logs_kappa = self._log_kappa_every is not None and step % self._log_kappa_every == 0
+        seen = self._differentiate(batch, embedded, logs_kappa=logs_kappa)
         gradient_norm = clip_grad_norm_(self._weights, self._settings.clip_norm)
         # One transfer from the device, and the only wait for it.
         norm, *shown = torch.cat([gradient_norm.view(1), *(value.view(-1) for value in seen)]).tolist()
@@ -113,7 +123,9 @@ class Stepper:
             raise NonFiniteGradientError(step, norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
-        return self._numbers(step, learning_rate, norm, shown, batch, time.perf_counter() - begun)
+        log10_kappa = shown.pop() if logs_kappa else math.nan
+        numbers = self._numbers(step, learning_rate, norm, shown, batch, time.perf_counter() - begun)
+        return replace(numbers, log10_kappa=log10_kappa) if math.isfinite(log10_kappa) else numbers
 
     def _embed(self, step: int, batch: Batch) -> EmbeddedChunks:
         mine = share_of(batch.chunks, self.processes.rank, self.processes.size)
@@ -127,12 +139,13 @@ class Stepper:
     def _measured(self, chunk: Chunk) -> Tensor:
         return self._chunked.run(chunk, seed=0)
 
-    def _differentiate(self, batch: Batch, embedded: EmbeddedChunks) -> _Seen:
+    def _differentiate(self, batch: Batch, embedded: EmbeddedChunks, *, logs_kappa: bool) -> _Seen:
         """Leave in the weights the gradient of the whole batch's loss."""
         value_NH = embedded.value_NH.requires_grad_()
         gammas = self.retriever.gammas.values()
         query_QH, document_DH = value_NH.split([batch.num_queries, batch.num_documents])
-        scored = self._objective(query_QH, document_DH, batch.target.to(value_NH.device), gammas)
+        target = batch.target.to(value_NH.device)
+        scored = self._objective(query_QH, document_DH, target, gammas)
         # Every process has the whole gradient at the gammas already: what is added up below are encoder weights.
         scored.loss.backward()
         assert value_NH.grad is not None, "every objective depends on the embeddings"
@@ -142,7 +155,11 @@ class Stepper:
             power = torch.linalg.vector_norm(query_QH, dim=-1).pow(1 - gammas[0]).mean()
         norms = norm_statistics(query_QH, document_DH)
         gamma_q, gamma_d = (gamma.detach() for gamma in gammas)
-        return _Seen(scored.loss.detach(), gamma_q, gamma_d, power, norms, scored.softmax)
+        kappa = norms.new_empty(0)
+        if logs_kappa:
+            point = Point(gamma_q=gamma_q.item(), gamma_d=gamma_d.item(), scale=self._factor)
+            kappa = batch_log10_kappa(query_QH, document_DH, target, point)
+        return _Seen(scored.loss.detach(), gamma_q, gamma_d, power, norms, scored.softmax, kappa)
 
     def _numbers(
         self, step: int, learning_rate: float, gradient_norm: float, shown: list[float], batch: Batch, wall_s: float

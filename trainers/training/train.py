@@ -48,7 +48,7 @@ class Recipe:
     def of(cls, spec: TrialSpec) -> "Recipe":
         """Raise ValueError where `spec` does not describe a training."""
         data, similarity, scale, settings = spec.training_data, spec.similarity, spec.scale, spec.training
-        if spec.kind != "train":
+        if not spec.is_trained:
             raise ValueError(f"{spec.title}: kind '{spec.kind}' is no training")
         if data is None or similarity is None or scale is None or spec.seed is None or settings is None:
             raise ValueError(f"{spec.title}: the spec lacks training data, similarity, scale, seed or settings")
@@ -147,8 +147,11 @@ def _build(spec: TrialSpec, store: Store, verify: Callable[[], None]) -> _Traini
         settings=settings,
         execution=execution,
         seed=recipe.seed,
+        log_kappa_every=spec.log_kappa_every,
     )
-    validator = Validator(spec.validation, spec.task, retriever, stepper.processes, settings.precision)
+    # A pilot is scored once it has ended, query by query.
+    validation = None if spec.kind == "pilot" else spec.validation
+    validator = Validator(validation, spec.task, retriever, stepper.processes, settings.precision)
     return _Training(
         recipe=recipe, batches=batches, stepper=stepper, validator=validator, keeper=keeper, progress=progress
     )

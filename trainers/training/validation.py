@@ -1,8 +1,8 @@
 """Validation: how well the encoder under training ranks a pool of a development split, by its own similarity."""
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from scipy.stats import spearmanr
@@ -15,6 +15,7 @@ from trainers.encoders.encode import encode
 from trainers.evaluation.asked_collection import AskedCollection
 from trainers.evaluation.collection_search import query_values, search_collection
 from trainers.evaluation.judged_queries import load_evaluated
+from trainers.evaluation.measures import QueryValue
 from trainers.evaluation.text_hashes import corpus_hashes
 from trainers.similarity import pair_scores
 from trainers.training.processes import Processes
@@ -55,7 +56,26 @@ class Validator:
 
 
 def ranking_score(spec: ValidationSpec, precision: Precision) -> Score:
-    """Mean nDCG@10 over queries of a split, in a pool of the documents judged for them and others by content hash.
+    """The mean over queries of `ranking_values`, whose errors it raises."""
+    values_of = ranking_values(spec, precision)
+
+    def score(retriever: Retriever) -> float:
+        values = values_of(retriever).values
+        return sum(value.value for value in values) / len(values)
+
+    return score
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankedQueries:
+    """The measure of each query, 0 to 1, and the norms of the queries' raw embeddings, by id."""
+
+    values: Sequence[QueryValue]
+    norms: Mapping[str, float]
+
+
+def ranking_values(spec: ValidationSpec, precision: Precision) -> Callable[[Retriever], RankedQueries]:
+    """nDCG@10 of queries of a split, in a pool of the documents judged for them and others by content hash.
 
     Raises:
         InputError: the data cannot be read, or its queries have more relevant documents than the pool may hold.
@@ -78,14 +98,14 @@ def ranking_score(spec: ValidationSpec, precision: Precision) -> Score:
     if not asked.queries.ids:
         raise ValueError(f"split '{spec.data.split}' of data set '{entry.name}' has no query with a relevant document")
 
-    def score(retriever: Retriever) -> float:
+    def values_of(retriever: Retriever) -> RankedQueries:
         told = replace(asked, evaluation=evaluation_for(retriever.encoder.spec, evaluation))
         gamma_d = retriever.gammas.values()[1].item()  # ranking depends on it alone
         found = search_collection(retriever.encoder, told, [gamma_d])
-        values = query_values(found.rankings[gamma_d], asked)
-        return sum(value.value for value in values) / len(values)
+        norms = dict(zip(asked.queries.ids, found.query_norm_Q.tolist(), strict=True))
+        return RankedQueries(values=query_values(found.rankings[gamma_d], asked), norms=norms)
 
-    return score
+    return values_of
 
 
 def correlation_score(spec: ValidationSpec, precision: Precision) -> Score:

@@ -19,6 +19,7 @@ from results.layout import (
     judgement_rows,
     norm_rows,
     per_query_rows,
+    pilot_rows,
     pool_record,
     probe_prefix,
     probe_rows,
@@ -57,6 +58,7 @@ class SweepFolder:
     redeclared: tuple[Redeclared, ...] = ()
     trials: list[PlannedTrial] = field(default_factory=list)
     probes: list[PlannedTrial] = field(default_factory=list)
+    pilots: list[PlannedTrial] = field(default_factory=list)
 
     def record(self):
         return SweepRecord(
@@ -67,6 +69,7 @@ class SweepFolder:
             left_out=self.left_out,
             primary_groups=self.primary_groups,
             redeclared=self.redeclared,
+            pilots=tuple(self.pilots),
         )
 
     def plan_trial(self, spec, *, status=None, with_spec=True):
@@ -203,6 +206,36 @@ class SweepFolder:
             rows = [row for rank, d in differences.items() for row in probe_rows_of(spec, rank, qnorm, d, half_width)]
             rows += softmax_rows_of(rows[0], softmax or {})
             write_rows(self.store, probe_rows(key), "probes", rows, provenance_json=provenance_json)
+        return key
+
+    def add_pilot(self, spec, scores, norms=None, *, status=None):
+        """Write a pilot with nDCG@10 and norms of queries q0, q1, ...; `scores` of None plan it only."""
+        key = trial_id(spec)
+        self.pilots.append(PlannedTrial(trial_id=key, title=spec.title))
+        self.store.write(spec_key(trial_prefix(key)), to_json(spec).encode())
+        self.store.write(evaluations_key(key), evaluations_to_bytes([]))
+        if scores is None:
+            if status:
+                self.store.write(status_key(trial_prefix(key)), to_bytes(status))
+            return key
+        data = spec.validation.data
+        about = {
+            "checkpoint_hash": f"checkpoint-{key}",
+            "data_set": data.name,
+            "data_hash": data.content_hash,
+            "split": data.split,
+            "tier": "pool",
+            "score_similarity": spec.similarity.name,
+        }
+        rows = [
+            {**about, "query_id": f"q{index}", "measure": measure, "value": float(value)}
+            for measure, values in (("nDCG@10", scores), ("query_norm", norms if norms is not None else scores))
+            for index, value in enumerate(values)
+        ]
+        write_rows(self.store, pilot_rows(key), "per_query", rows)
+        times = {"started_at": "2026-01-01T00:00:00+00:00", "finished_at": "2026-01-01T00:01:00+00:00"}
+        self.store.write(status_key(trial_prefix(key)), to_bytes(Status(state="finished", **times)))
+        write_rows(self.store, trial_rows(key), "trials", [trial_row(spec, json.dumps({"packages": {}}))])
         return key
 
     def write_pool(self, planned, settings=None):

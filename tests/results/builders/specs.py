@@ -1,5 +1,7 @@
 """Specs of trials, probes and evaluations, as a sweep file expands to."""
 
+from dataclasses import replace
+
 from results.layout import (
     PlannedEvaluation,
     Status,
@@ -19,6 +21,7 @@ from search_spaces.specs import (
     SimilaritySpec,
     TrainingSettings,
     TrialSpec,
+    ValidationSpec,
     WeightsSpec,
 )
 
@@ -65,6 +68,17 @@ def trained(
         scale=ScaleSpec(mode=scale_mode, value=scale),
         seed=seed,
         training=TrainingSettings(steps=15, global_batch=32, learning_rate=learning_rate, weight_decay=weight_decay),
+    )
+
+
+def pilot(similarity, *, steps=5, **cell):
+    spec = trained(similarity, **cell)
+    assert spec.training is not None
+    return replace(
+        spec,
+        kind="pilot",
+        training=replace(spec.training, steps=steps, schedule="constant", warmup_steps=0),
+        validation=ValidationSpec(data=data_spec(spec.training_data.name, "dev"), every_steps=steps),
     )
 
 
