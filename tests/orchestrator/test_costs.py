@@ -185,7 +185,10 @@ def test_the_sums_are_those_by_hand(plan):
     evaluated = documents_of(found.evaluations[0].spec.data, spec.encoder).num_texts
     assert evaluated == 48
     assert total.unit == "CPU"
-    assert [part.what for part in total.parts] == ["training", "evaluation", "probes"]
+    assert [part.what for part in total.parts] == [
+        *("training", "evaluation"),
+        *(f"probes: {part}" for part in ("texts", "space", "embedding")),
+    ]
     assert total.hours == pytest.approx(sum(part.hours for part in total.parts))
     assert all(part.hours > 0 and part.bases for part in total.parts)
     assert not total.at_most

@@ -49,6 +49,7 @@ FULL = VALID | {
     "budget": {"trials": 3, "gpu_hours": 1.5},
     "checkpoints": {"every_s": 30.0, "quota": "1GiB"},
     "tracking": {"uri": "https://mlflow.example.org", "register": True},
+    "pilot": {"steps": 3, "similarities": ["qnorm", "dnorm"], "data": "attack/dev", "num_queries": 20},
     "references": ["published.csv,scale=100"],
     "cluster": {
         "image": "registry.example/densesweep:1", "kuberay": "1.5.1", "secrets": ["keys"],

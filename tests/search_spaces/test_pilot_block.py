@@ -43,6 +43,7 @@ def test_each_cell_has_one_of_each_side_and_drawn_weights_one_for_each_seed(pars
 def test_of_several_hyperparameters_the_first_are_taken(parse, raw):
     raw["pilot"] = {"steps": 4, "similarities": ["qnorm", "dnorm", "dot"]}
     raw["axes"] |= {"init_regime": "finetune", "hyperparameters": {"learning_rate": [2e-4, 1e-4]}}
+    del raw["training"]["learning_rate"]
     found = pilots_of(parse, raw)
     assert [pilot.similarity.name for pilot in found] == ["qnorm", "dnorm", "dot"]
     assert {pilot.training.learning_rate for pilot in found} == {2e-4}
