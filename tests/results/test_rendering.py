@@ -35,7 +35,7 @@ GOLDEN = Path(__file__).parent / "golden"
 GOLDEN_TABLES = ["gains", "winners", "significance", "seeds", "claims", "sts", "rag", "fisher_check", "missing"]
 GOLDEN_TABLES += ["rag_gains", "train_score_matrix", "learned_gamma", "cohen_d", "magnitude_correlation"]
 GOLDEN_TABLES += ["fisher_summary", "fisher_tau", "fisher_published", "cost"]
-GOLDEN_TABLES += ["fisher_calls"]
+GOLDEN_TABLES += ["fisher_calls", "predictions"]
 SEEDED = [
     "gains",
     "gains_by_dataset",
