@@ -35,25 +35,31 @@ def machine_problems(
     if devices > 1 and not whole_gpus:
         message = f"{resources.gpus:g} of a GPU {for_all}, but those that train together share none: write 1 or 0"
         yield Problem(where=where, key="resources.gpus", message=message)
-    elif resources.gpus and devices * resources.gpus > (num_gpus := _available_gpus()):
+    elif resources.gpus and devices * resources.gpus > (num_gpus := available_gpus()):
         message = f"{resources.gpus:g} GPUs {for_all}{_sum(devices, resources.gpus)}, but this machine has "
         yield Problem(where=where, key="resources.gpus", message=f"{message}{num_gpus or 'none'}")
     if probe:
-        yield from _machine_problems_of_probes(probe, where)
+        yield from probe_machine_problems(probe, where)
 
 
-def _machine_problems_of_probes(probe: ProbeResourcesBlock, where: str) -> Iterator[Problem]:
-    for name, asked, there in (("cpus", probe.cpus, available_cpus), ("gpus", probe.gpus, _available_gpus)):
+def probe_machine_problems(
+    probe: ProbeResourcesBlock, where: str, *, beside: ResourcesBlock | None = None
+) -> Iterator[Problem]:
+    """Requests for one probe that this machine can never meet; with `beside`, what a trial's block asks for it too."""
+    cpus, gpus = (probe.cpus_of(beside), probe.gpus_of(beside)) if beside else (probe.cpus, probe.gpus)
+    for name, asked, there in (("cpus", cpus, available_cpus), ("gpus", gpus, available_gpus)):
         if asked and asked > (number := there()):
             message = f"{asked:g} {name[:-1].upper()}s for one probe, but this machine has {number or 'none'}"
-            yield Problem(where=where, key=f"probe.resources.{name}", message=message)
+            hint = "" if getattr(probe, name) is not None else f" (probe.resources.{name} is a probe's own)"
+            yield Problem(where=where, key=f"probe.resources.{name}", message=message + hint)
 
 
 def _sum(devices: int, each: float) -> str:
     return f" are {devices * each:g}" if devices > 1 else ""
 
 
-def _available_gpus() -> int:
+def available_gpus() -> int:
+    """The GPUs of this machine that this process may use."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     num_gpus = len(accelerators())
     if visible is None:

@@ -69,6 +69,10 @@ AddressOption = Annotated[
     ),
 ]
 
+PlacementOption = Annotated[
+    float, typer.Option("--placement-timeout", min=0, help="On such a cluster: seconds to wait for fitting nodes.")
+]
+
 
 @app.command()
 def validate(file: SweepFileArgument, address: AddressOption = None) -> None:
@@ -137,9 +141,7 @@ def run(
         str | None, typer.Option("--tracking", metavar="URI", help="The MLflow server, instead of the file's own.")
     ] = None,
     address: AddressOption = None,
-    placement_timeout: Annotated[
-        float, typer.Option("--placement-timeout", min=0, help="On such a cluster: seconds to wait for fitting nodes.")
-    ] = 600.0,
+    placement_timeout: PlacementOption = 600.0,
 ) -> None:
     """Run a sweep, or go on with one: what is finished is not run again."""
     from orchestrator.addresses import resolved_address
@@ -158,6 +160,71 @@ def run(
         tracking=tracking,
     )
     raise typer.Exit(run_sweep(request))
+
+
+@app.command()
+def probe(
+    file: SweepFileArgument,
+    storage: StorageOption = None,
+    only: OnlyOption = None,
+    address: AddressOption = None,
+    placement_timeout: PlacementOption = 600.0,
+    pilot: Annotated[bool, typer.Option("--pilot", help="Train the file's pilots too.")] = False,
+    output_format: Annotated[Literal["md", "csv", "json"], typer.Option("--format")] = "md",
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="A folder for the table and the plots of spectra.")
+    ] = None,
+) -> None:
+    """Run the probes of a sweep and show what predictors call; nothing is trained. `run` finds them done."""
+    from orchestrator.addresses import resolved_address
+    from orchestrator.probe_command import Shown, run_probes
+    from orchestrator.run import Request
+    from orchestrator.running import Where
+
+    joined = resolved_address(address)
+    where = Where(address=joined, placement_timeout_s=placement_timeout if joined else 0.0)
+    request = Request(path=file, storage=storage, console=_console(stderr=True), where=where, only=only)
+    shown = Shown(output_format=output_format, output=output)
+    raise typer.Exit(run_probes(request, shown, with_pilots=pilot))
+
+
+@app.command()
+def recommend(
+    family: Annotated[str, typer.Option("--family", help="A family of the catalogue, a model folder, or its source.")],
+    data: Annotated[
+        str, typer.Option("--data", metavar="NAME[/SPLIT]", help="A data set of the catalogue, or a BEIR folder.")
+    ],
+    task: Annotated[
+        Literal["retrieval", "sts"] | None, typer.Option("--task", help="sts: symmetric (default: what the data is).")
+    ] = None,
+    sweeps: Annotated[
+        list[str] | None,
+        typer.Option("--sweeps", metavar="SOURCE...", help="Sources as of collect: how often were calls right there?"),
+    ] = None,
+    more_sweeps: Annotated[list[str] | None, typer.Argument(metavar="[SOURCE]...", help="More of --sweeps.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option("--checkpoint", help="A folder of the family's own architecture: your weights.")
+    ] = None,
+    scale: Annotated[
+        list[str] | None, typer.Option("--scale", help="Of the training it is for (default: fixed(20) and matched).")
+    ] = None,
+    num_queries: Annotated[int, typer.Option("--queries", min=2, help="That a probe reads, at most.")] = 1024,
+    output_format: Annotated[Literal["text", "json"], typer.Option("--format")] = "text",
+) -> None:
+    """Say which similarity to train one's own model with on one's own data, and how far to trust that."""
+    from orchestrator.recommend_command import SCALES, Asked, print_recommendation
+
+    asked = Asked(
+        family=family,
+        data=data,
+        task=task,
+        sources=(*(sweeps or ()), *(more_sweeps or ())),
+        checkpoint=checkpoint,
+        scales=tuple(scale or SCALES),
+        num_queries=num_queries,
+    )
+    as_json = output_format == "json"
+    raise typer.Exit(print_recommendation(asked, as_json_text=as_json, console=_console(stderr=True)))
 
 
 @app.command()
@@ -419,9 +486,10 @@ def main() -> None:
         sys.exit(2)
 
 
-def _console() -> Console:
-    """Standard output; a file or pipe takes whole table rows, where rich would assume 80 columns."""
-    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PLAIN_WIDTH)
+def _console(*, stderr: bool = False) -> Console:
+    """Standard output, or error; a file or pipe takes whole table rows, where rich would assume 80 columns."""
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, width=None if stream.isatty() or "COLUMNS" in os.environ else _PLAIN_WIDTH)
 
 
 def _print_json(value: object) -> None:

@@ -132,7 +132,7 @@ def _entries_of(argument: str) -> Iterable[DataSet]:
     if names := PARTS.get(argument) or groups.get(argument):
         return [DATA_SETS[name] for name in names]
     if argument.startswith("path:"):
-        return [_folder_entry(argument)]
+        return [folder_entry(argument)]
     if Path(argument).suffix in (".yaml", ".yml"):
         return dict.fromkeys(data.entry for data in named_data(load_sweep(Path(argument))))
     if Path(argument).is_dir():
@@ -141,7 +141,8 @@ def _entries_of(argument: str) -> Iterable[DataSet]:
     raise InputError([Problem(where="data", key="", message=known)])
 
 
-def _folder_entry(argument: str) -> DataSet:
+def folder_entry(argument: str) -> DataSet:
+    """The data set in a folder of BEIR's layout, named as `path:FOLDER`. Raises InputError where that is no path."""
     try:
         folder = Path(argument.removeprefix("path:")).expanduser().resolve()
         folder.exists()

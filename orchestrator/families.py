@@ -3,7 +3,7 @@
 Imports neither torch nor ray nor mlflow.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,20 @@ class CompletedFamilies:
     problems: tuple[Problem, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class CompletedFamily:
+    """A family with what its checkpoints say, and what is said of them.
+
+    `unread` are (role, reason) of checkpoints that cannot be read, `faults` (setting, reason) of what lacks or
+    contradicts.
+    """
+
+    family: Family
+    notices: tuple[str, ...]
+    unread: tuple[tuple[Role, str], ...]
+    faults: tuple[tuple[str, str], ...]
+
+
 def complete_families(
     sweep: SweepFile, where: str, is_missing: Callable[[WeightsSpec], bool] = lambda _: False
 ) -> CompletedFamilies:
@@ -49,17 +63,30 @@ def complete_families(
     for name, key in keys.items():
         place, family = own[name] if name in own else (key, FAMILIES[name])
         roles = [role for role in ROLES if (name, role) in used]
-        missing = [role for role in roles if is_missing(_weights(_checkpoint(family, role)))]
-        found, unread = _found(family, [role for role in roles if role not in missing])
-        problems += [Problem(where=where, key=used[name, role], message=text) for role, text in unread]
-        notices += [text for role in roles if role in found for text in _notices(family, role, found[role])]
-        merged, faults = _completed(family, found)
-        faults = [] if unread or missing else faults  # what lacks, and what contradicts, is known when it can be read
-        problems += [Problem(where=where, key=f"{place}.{setting}", message=text) for setting, text in faults]
-        completed[name] = (place, merged)
+        found = complete_family(family, roles, is_missing)
+        problems += [Problem(where=where, key=used[name, role], message=text) for role, text in found.unread]
+        notices += found.notices
+        problems += [Problem(where=where, key=f"{place}.{setting}", message=text) for setting, text in found.faults]
+        completed[name] = (place, found.family)
     families = tuple(completed[family.name][1] for family in sweep.families)
     return CompletedFamilies(
         sweep=sweep.model_copy(update={"families": families}), notices=tuple(notices), problems=tuple(problems)
+    )
+
+
+def complete_family(
+    family: Family, roles: Sequence[Role], is_missing: Callable[[WeightsSpec], bool] = lambda _: False
+) -> CompletedFamily:
+    """Read those checkpoints of a family that are used, but for those that are known to be missing."""
+    missing = [role for role in roles if is_missing(_weights(_checkpoint(family, role)))]
+    found, unread = _found(family, [role for role in roles if role not in missing])
+    merged, faults = _completed(family, found)
+    return CompletedFamily(
+        family=merged,
+        notices=tuple(text for role in roles if role in found for text in _notices(family, role, found[role])),
+        unread=tuple(unread),
+        # What lacks, and what contradicts, is known when it can be read.
+        faults=() if unread or missing else tuple(faults),
     )
 
 

@@ -45,14 +45,17 @@ class MissingInput:
 
 @dataclass(frozen=True, kw_only=True)
 class Needed:
-    """Sources of weights and names of data sets that a part of a sweep reads; its reader is always among them."""
+    """Sources of weights and names of data sets that a part of a sweep reads, and whether it reads its `reader`."""
 
     weights: frozenset[str]
     data: frozenset[str]
+    reader: bool = True
 
     def includes(self, found: MissingInput) -> bool:
         """Whether it is among them."""
-        return found.kind == "reader" or found.name in (self.data if found.kind == "data" else self.weights)
+        if found.kind == "reader":
+            return self.reader
+        return found.name in (self.data if found.kind == "data" else self.weights)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
-"""`--only family=contriever,similarity=qnorm`: a part of a sweep's cells, to plan or to run."""
+"""A part of a sweep, to plan or to run: `--only family=contriever,similarity=qnorm`, or its probes alone."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from orchestrator.missing_inputs import Needed
@@ -13,21 +13,38 @@ from search_spaces.problems import InputError, Problem, unknown_name
 from search_spaces.specs import DataSpec, EncoderSpec, ProbeSpec, TrialSpec
 from search_spaces.tuning import TunedCell
 
+PROBE, PILOT = "probe", "pilot"
 _WHERE = "--only"
 Spec = TrialSpec | ProbeSpec
 
 
 @dataclass(frozen=True, kw_only=True)
 class Only:
-    """By axis or hyperparameter the values that are wanted, as texts; without any, all cells are."""
+    """By axis or hyperparameter the values that are wanted, as texts; without any, all cells are.
+
+    `kinds`: of what is run of them, PROBE or kinds of trials; None is everything.
+    """
 
     wanted: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    kinds: frozenset[str] | None = None
+
+    @property
+    def is_all(self) -> bool:
+        """Whether nothing of the sweep is left away."""
+        return not self.wanted and self.kinds is None
+
+    @property
+    def takes_checkpoints(self) -> bool:
+        """Whether there are trials in the part whose checkpoints are evaluated, and not only what comes before them."""
+        return self.kinds is None or not self.kinds <= {PROBE, PILOT}
 
     def takes(self, spec: Spec) -> bool:
         """Whether a trial or probe is of the part.
 
         What it does not have does not exclude it: an untrained checkpoint has no similarity, and is of every one.
         """
+        if self.kinds is not None and _kind(spec) not in self.kinds:
+            return False
         return all(not (found := _values(spec, name)) or found & values for name, values in self.wanted.items())
 
     def takes_study(self, cell: TunedCell) -> bool:
@@ -38,8 +55,12 @@ class Only:
         return ",".join(f"{name}={_shown(value)}" for name, values in self.wanted.items() for value in sorted(values))
 
 
-def parse_only(text: str | None, expansion: Expansion) -> Only:
-    """Read NAME=VALUE, ...; a name that stands twice wants either value.
+def _kind(spec: Spec) -> str:
+    return PROBE if isinstance(spec, ProbeSpec) else spec.kind
+
+
+def parse_only(text: str | None, expansion: Expansion, kinds: frozenset[str] | None = None) -> Only:
+    """Read NAME=VALUE, ...; a name that stands twice wants either value. `kinds` are those of `Only`.
 
     Raises:
         InputError: no such axis or hyperparameter, or no cell of the sweep has that value; all of them together.
@@ -58,24 +79,30 @@ def parse_only(text: str | None, expansion: Expansion) -> Only:
     if not any(map(only.takes, _specs(expansion))):
         message = "no cell of the sweep has all of these values together"
         raise InputError([Problem(where=_WHERE, key=str(only), message=message)])
-    return only
+    return replace(only, kinds=kinds)
 
 
 def needed_by(only: Only, expansion: Expansion) -> Needed:
-    """What the part reads; every checkpoint is evaluated on all data sets, and all encoders contribute to a pool."""
+    """What the part reads; every checkpoint is evaluated on all data sets, and all encoders contribute to a pool.
+
+    Where it has none, or pilots alone, nothing is evaluated.
+    """
     studies = [cell for cell in expansion.tuned if only.takes_study(cell)]
     samples = [cell.tuning for cell in studies]
     trials = [*samples, *filter(only.takes, (*expansion.trials, *(t for cell in studies for t in cell.reporting)))]
     probes = list(filter(only.takes, expansion.probes))
     training = [*(t.training_data for t in trials), *(p.training_data for p in probes)]
     validated = [t.validation.data for t in trials if t.validation]
-    evaluated = [evaluation.spec.data for evaluation in expansion.evaluations]
-    pools = [evaluation.spec.pool for evaluation in expansion.evaluations if evaluation.spec.pool]
+    is_evaluated = any(trial.kind != PILOT for trial in trials)
+    evaluations = [evaluation.spec for evaluation in expansion.evaluations] if is_evaluated else []
+    evaluated = [evaluation.data for evaluation in evaluations]
+    pools = [evaluation.pool for evaluation in evaluations if evaluation.pool]
     contributing = [contributor.encoder for pool in pools for contributor in pool.encoders]
     encoders = [*(t.encoder for t in trials), *(p.encoder for p in probes), *contributing]
     return Needed(
         weights=frozenset(encoder.weights.source for encoder in encoders),
         data=frozenset(data.name for data in (*training, *validated, *evaluated) if data),
+        reader=is_evaluated,
     )
 
 

@@ -198,7 +198,8 @@ def plan_of(resolved: Resolved, there: Readable | None, only: Only | None = None
     of_studies = (spec for study in studies for spec in study.trials())
     trials, nameless_trials = _identified((*of_studies, *expansion.trials), trial_id)
     probes, nameless_probes = _identified(expansion.probes, probe_id)
-    pools, _ = _identified([e.spec for e in expansion.evaluations if e.spec.pool], pool_id)
+    searched = expansion.evaluations if only is None or only.takes_checkpoints else ()
+    pools, _ = _identified([e.spec for e in searched if e.spec.pool], pool_id)
     return Plan(
         sweep=resolved.sweep,
         where=resolved.where,
@@ -242,7 +243,7 @@ def sweep_record(plan: Plan) -> SweepRecord:
         trials=tuple(_planned(plan, trial) for trial in plan.trials if trial.spec.kind != "pilot"),
         pilots=tuple(_planned(plan, trial) for trial in plan.trials if trial.spec.kind == "pilot"),
         probes=tuple(PlannedTrial(trial_id=p.probe_id, title=plan.names[p.probe_id]) for p in plan.probes),
-        evaluations=tuple(_planned_evaluation(e) for e in plan.evaluations),
+        evaluations=tuple(_planned_evaluation(e) for e in plan.evaluations if is_known(e.spec)),
         left_out=(*plan.left_out, *_not_here(plan)),
         primary_groups=plan.primary.groups,
         primary_by_default=plan.primary.by_default,
@@ -262,11 +263,14 @@ def _planned(plan: Plan, trial: TrialPlan) -> PlannedTrial:
 
 
 def _not_here(plan: Plan) -> Iterator[LeftOut]:
-    """What a part of the sweep is run without: trials whose weights or data are not here have no identity yet."""
+    """What a part of the sweep is run without: what has no identity yet, since weights or data of it are not here."""
     nameless = plan.unidentified
     searches = (f"search {cell.title}" for cell in nameless.studies)
     for title in (*searches, *(trial.title for trial in nameless.trials), *(probe.title for probe in nameless.probes)):
         yield LeftOut(title=title, reason="its weights or data were not on the machine that ran the sweep")
+    for spec in (evaluation.spec for evaluation in plan.evaluations if not is_known(evaluation.spec)):
+        title = f"evaluation on {spec.data.name}/{spec.data.split}"
+        yield LeftOut(title=title, reason="its data were not on the machine, which ran probes alone")
 
 
 def room_of(checkpoints: CheckpointsBlock) -> Room:

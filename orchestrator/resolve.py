@@ -18,6 +18,7 @@ from orchestrator.checks import (
     measure_problems,
     negative_problems,
     pool_problems,
+    probe_machine_problems,
     probe_problems,
     register_problems,
     run_file_problems,
@@ -25,7 +26,7 @@ from orchestrator.checks import (
 from orchestrator.data_notes import collection_notes, pair_notes
 from orchestrator.families import complete_families
 from orchestrator.missing_inputs import MissingInputs, missing_inputs
-from orchestrator.only import needed_by, parse_only
+from orchestrator.only import PROBE, needed_by, parse_only
 from orchestrator.readers import with_reader
 from orchestrator.reuse_folders import reuse_problems
 from orchestrator.tracking_place import tracking_problems
@@ -65,6 +66,7 @@ def resolve(
     path: Path,
     only: str | None = None,
     *,
+    kinds: frozenset[str] | None = None,
     memory_budget: str | None = None,
     tracking: str | None = None,
     runs_here: bool = True,
@@ -74,6 +76,7 @@ def resolve(
     Args:
         path: the sweep file.
         only: a part of its cells (`orchestrator.only`): what the others alone read may be missing.
+        kinds: what is run of them, as of `orchestrator.only.Only`: what else alone reads may be missing too.
         memory_budget: taken instead of the file's own.
         tracking: the URI that is taken instead of the file's own.
         runs_here: whether it is to run on this machine, and not on a cluster.
@@ -83,12 +86,19 @@ def resolve(
             where the sweep runs here.
     """
     sweep, where = _tracked_at(_with_budget(load_sweep(path), memory_budget), tracking), str(path)
-    missing = _missing_elsewhere(sweep, where, only) if only else MissingInputs()
-    lacking = list(machine_problems(sweep.resources, where, sweep.probe.resources)) if runs_here else []
+    missing = _missing_elsewhere(sweep, where, only, kinds) if only or kinds else MissingInputs()
+    lacking = list(_lacking(sweep, where, kinds)) if runs_here else []
     return _resolved(sweep, where, missing, lacking)
 
 
-def _missing_elsewhere(sweep: SweepFile, where: str, only: str) -> MissingInputs:
+def _lacking(sweep: SweepFile, where: str, kinds: frozenset[str] | None) -> Iterator[Problem]:
+    """What this machine lacks: for probes alone not what only trials ask for."""
+    if kinds == frozenset({PROBE}):
+        return probe_machine_problems(sweep.probe.resources, where, beside=sweep.resources)
+    return machine_problems(sweep.resources, where, sweep.probe.resources)
+
+
+def _missing_elsewhere(sweep: SweepFile, where: str, only: str | None, kinds: frozenset[str] | None) -> MissingInputs:
     """What is not here and what the part does not need."""
     with nothing_fetched():
         missing = missing_inputs(sweep)
@@ -96,7 +106,7 @@ def _missing_elsewhere(sweep: SweepFile, where: str, only: str) -> MissingInputs
     expansion = _expanded(families.sweep, where, [])
     if expansion is None:  # its problems are told with all others
         return MissingInputs()
-    return missing.but(needed_by(parse_only(only, expansion), expansion))
+    return missing.but(needed_by(parse_only(only, expansion, kinds), expansion))
 
 
 def survey(path: Path, *, runs_here: bool = True) -> Resolved:

@@ -19,7 +19,8 @@ from orchestrator.interrupt import Interrupt, interruptible
 from orchestrator.labels import provenance_tags
 from orchestrator.meaning import meaning_problems
 from orchestrator.only import parse_only
-from orchestrator.plan import Plan, asked_of, make_plan, room_of, sweep_record
+from orchestrator.plan import Plan, asked_of, is_known, make_plan, room_of, sweep_record
+from orchestrator.probes_alone import forgotten_problems, unprobed_problems
 from orchestrator.program import command
 from orchestrator.progress import progress_of, shown
 from orchestrator.resolve import Resolved, resolve
@@ -49,7 +50,19 @@ EXIT_OK, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130  # 2 is for input, see `orche
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the user asked for: the file, its folder if not the file's own, what part, where to print and to run."""
+    """What the user asked for: the file, its folder if not the file's own, what part, where to print and to run.
+
+    Attributes:
+        path: the sweep file.
+        storage: the sweep folder, where it is not the file's own.
+        console: takes lines for people.
+        where: the cluster.
+        only: a part of the cells.
+        memory_budget: of each search, instead of the file's.
+        kinds: what is run of these cells, as of `orchestrator.only.Only`; None is everything.
+        show: prints what the sweep showed, once it has run.
+        again_as: how the command begins that goes on.
+    """
 
     path: Path
     storage: str | None
@@ -58,6 +71,9 @@ class Request:
     only: str | None = None
     memory_budget: str | None = None
     tracking: str | None = None
+    kinds: frozenset[str] | None = None
+    show: Callable[[Store, SweepRecord, Console], None] = print_results
+    again_as: tuple[str, ...] = ("run",)
 
     @property
     def again(self) -> str:
@@ -69,7 +85,9 @@ class Request:
             "--memory-budget": self.memory_budget,
             "--tracking": self.tracking,
         }
-        return command("run", str(self.path), *(part for item in options.items() if item[1] for part in item if part))
+        return command(
+            *self.again_as, str(self.path), *(part for item in options.items() if item[1] for part in item if part)
+        )
 
 
 def run_sweep(request: Request) -> int:
@@ -105,17 +123,20 @@ def _run_sweep(request: Request) -> int:
         resolved = resolve(
             request.path,
             request.only,
+            kinds=request.kinds,
             memory_budget=request.memory_budget,
             tracking=request.tracking,
             runs_here=request.where.address is None,
         )
-    only = parse_only(request.only, resolved.expansion)
+    only = parse_only(request.only, resolved.expansion, request.kinds)
+    if problems := list(unprobed_problems(only, resolved)):
+        raise InputError(problems)
     uri = storage_of(resolved.sweep, request.storage)
     store = WaitingStore(open_store(uri), room_of(resolved.sweep.checkpoints), _to(request.console))
     sources = opened_sources(resolved.sweep.reuse, resolved.where)
     with locked(store, uri) as lock:
         plan = make_plan(resolved, store, only)
-        if problems := list(meaning_problems(plan, store)):
+        if problems := [*meaning_problems(plan, store), *forgotten_problems(plan)]:
             raise InputError(problems)
         print_notices(plan, request.console)
         if sources and not plan.is_finished:
@@ -124,7 +145,7 @@ def _run_sweep(request: Request) -> int:
             plan = make_plan(resolved, store, only)
         if plan.is_finished and _is_recorded(plan, store) and _is_mirrored(plan, store):
             request.console.print(_all_done(plan), markup=False)
-            print_results(store, sweep_record(plan), request.console)
+            request.show(store, sweep_record(plan), request.console)
             return EXIT_OK
         try:
             return _run_left(plan, store, lock, request, resolved)
@@ -140,7 +161,8 @@ def _to(console: Console) -> Callable[[str], None]:
 def _all_done(plan: Plan) -> str:
     part = f" with {plan.only}" if plan.only.wanted else ""
     num_trials, num_probes = (sum(plan.only.takes(i.spec) for i in items) for items in (plan.trials, plan.probes))
-    done = f"{num_trials} trials and {num_probes} probes{part}"
+    trials = f"{num_trials} trials and " if plan.only.takes_checkpoints else ""
+    done = f"{trials}{num_probes} probes{part}"
     return f"Nothing is left to run: {done} of '{plan.sweep.name}' are finished."
 
 
@@ -185,7 +207,7 @@ def _run_left(plan: Plan, store: WaitingStore, lock: Lock, request: Request, res
     _write_record(plan, store, request.path)
     log = log_file(store)
     try:
-        with chatter_to(log) as screen:
+        with chatter_to(log, screen_on="stderr" if request.console.stderr else "stdout") as screen:
             screen.print(f"Sweep '{plan.sweep.name}' in {store.uri}; libraries' own output is in {log}")
             after, interrupted = _place_and_mirror(
                 _Left(plan=plan, store=store, lock=lock, request=request, resolved=resolved, screen=screen, log=log)
@@ -195,7 +217,7 @@ def _run_left(plan: Plan, store: WaitingStore, lock: Lock, request: Request, res
     if interrupted:
         request.console.print(_stopped(request), markup=False)
         return EXIT_INTERRUPTED
-    print_results(store, sweep_record(after), request.console)
+    request.show(store, sweep_record(after), request.console)
     return EXIT_OK if after.is_finished else EXIT_FAILED
 
 
@@ -290,7 +312,7 @@ def _write_record(plan: Plan, store: Store, path: Path) -> None:
     store.write(layout.SWEEP_FILE, path.read_bytes())
     store.write(layout.SWEEP_RECORD, layout.to_bytes(sweep_record(plan)))
     for trial in plan.trials:
-        evaluations = asked_of(trial.spec, plan.evaluations)
+        evaluations = asked_of(trial.spec, [e for e in plan.evaluations if is_known(e.spec)])
         if trial.state == "left" and plan.only.takes(trial.spec) and store.exists(layout.trial_rows(trial.trial_id)):
             forget_training(store, trial.trial_id)  # its checkpoint is gone
         store.write(layout.spec_key(layout.trial_prefix(trial.trial_id)), to_json(trial.spec).encode())
@@ -346,7 +368,7 @@ def _end_tracking(tracking: "Tracking", plan: Plan, store: Store, interrupt: Int
         if not interrupt.asked:
             summary = export_all(store, sweep_record(plan))
             # Of a part that is finished, what is missing is of the rest.
-            is_done = not summary.num_missing or (bool(plan.only.wanted) and plan.is_finished)
+            is_done = not summary.num_missing or (not plan.only.is_all and plan.is_finished)
             tracking.finish_sweep("finished" if is_done else "failed", summary)
     finally:
         with screen.status("sending the last runs to MLflow"):

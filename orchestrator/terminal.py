@@ -5,22 +5,24 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal
 
 from rich.console import Console
 
 
 @contextmanager
-def chatter_to(log: Path) -> Iterator[Console]:
-    """Send file descriptors 1 and 2 of this process and its children to `log`; yield a console on the real output."""
+def chatter_to(log: Path, *, screen_on: Literal["stdout", "stderr"] = "stdout") -> Iterator[Console]:
+    """Send file descriptors 1 and 2 of this process and its children to `log`; yield a console on a real one."""
     log.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()
     kept_out, kept_err = os.dup(1), os.dup(2)
+    shown = kept_out if screen_on == "stdout" else kept_err
     try:
-        with log.open("ab", buffering=0) as sink, os.fdopen(os.dup(kept_out), "w", encoding="utf-8") as screen:
+        with log.open("ab", buffering=0) as sink, os.fdopen(os.dup(shown), "w", encoding="utf-8") as screen:
             os.dup2(sink.fileno(), 1)
             os.dup2(sink.fileno(), 2)
-            yield Console(file=screen, soft_wrap=not os.isatty(kept_out))
+            yield Console(file=screen, soft_wrap=not os.isatty(shown))
     finally:
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError):  # a full disk takes no more chatter

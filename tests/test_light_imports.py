@@ -147,7 +147,12 @@ DRAWN = [
 EXPLAINED = ["explain", "sweep", "gains", "similarity=qnorm", "score"]
 
 
-@pytest.mark.parametrize("arguments", [["status", "sweep"], ["tables", "sweep", "--allow-missing"], EXPLAINED, *DRAWN])
+SYMMETRIC = ["recommend", "--family", "minilm", "--data", "tiny", "--task", "sts"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["status", "sweep"], ["tables", "sweep", "--allow-missing"], EXPLAINED, SYMMETRIC, *DRAWN]
+)
 def test_over_a_sweep_folder_no_framework_is_loaded(workplace, arguments):
     code, loaded, output = densesweep(workplace, *arguments)
     assert (code, loaded) == (0, ""), output

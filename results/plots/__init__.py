@@ -3,7 +3,7 @@
 The only package with matplotlib, which takes half a second to import: who draws imports it then.
 """
 
-from results.plots import cohen_d, curves, fisher_check, gains, gains_by_dataset, norms, train_score_matrix
+from results.plots import cohen_d, curves, fisher_check, gains, gains_by_dataset, norms, spectra, train_score_matrix
 from search_spaces.catalogue.registry import Registry
 
 PLOTS = Registry(
@@ -14,6 +14,7 @@ PLOTS = Registry(
         train_score_matrix.PLOT,
         norms.PLOT,
         cohen_d.PLOT,
+        *spectra.PLOTS,
         fisher_check.PLOT,
         curves.LOSSES,
         curves.GAMMAS,

@@ -64,6 +64,19 @@ def binomial_p(num_for: int, num_against: int) -> float:
     return min(1.0, 2 * float(bdtr(min(num_for, num_against), num, 0.5)))
 
 
+def exact_interval(num_right: int, num: int, *, level: float = LEVEL) -> tuple[float, float]:
+    """The interval of a probability of which `num_right` of `num` units came true (Clopper and Pearson, 1934).
+
+    It holds the probability at least as often as `level` says, whatever it is; of no unit it is all of 0 to 1.
+    """
+    from scipy.special import betaincinv
+
+    tail = (1 - level) / 2
+    low = float(betaincinv(num_right, num - num_right + 1, tail)) if num_right else 0.0
+    high = float(betaincinv(num_right + 1, num - num_right, 1 - tail)) if num_right < num else 1.0
+    return low, high
+
+
 def fewest_for_level(*, level: float = LEVEL, num_tests: int = 1) -> int:
     """The smallest number of units (or clusters) that all agree whose exact p, times `num_tests`, reaches 1 - level.
 

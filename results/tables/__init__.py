@@ -20,6 +20,7 @@ from results.tables import (
     learned_gamma,
     magnitude_correlation,
     missing,
+    predictions,
     rag,
     rag_gains,
     ranks,
@@ -181,6 +182,12 @@ TABLES = Registry(
             summary="norms of relevant documents against gains",
             build=of_one_tier(magnitude_correlation.build, _ranked),
             applies=_trains_qnorm,
+        ),
+        TableBuilder(
+            name="predictions",
+            summary="what each predictor calls before training",
+            build=predictions.build,
+            applies=lambda record: bool(record.probes),
         ),
         TableBuilder(
             name="fisher_check",

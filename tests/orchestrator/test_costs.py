@@ -187,7 +187,7 @@ def test_the_sums_are_those_by_hand(plan):
     assert total.unit == "CPU"
     assert [part.what for part in total.parts] == [
         *("training", "evaluation"),
-        *(f"probes: {part}" for part in ("texts", "space", "embedding")),
+        *(f"probes: {part}" for part in ("texts", "embedding", "space")),
     ]
     assert total.hours == pytest.approx(sum(part.hours for part in total.parts))
     assert all(part.hours > 0 and part.bases for part in total.parts)

@@ -4,7 +4,7 @@ from results.tables.table import Column, Table
 
 GOLDEN_TABLES = ["gains", "winners", "significance", "seeds", "claims", "sts", "rag", "fisher_check", "missing"]
 GOLDEN_TABLES += ["rag_gains", "train_score_matrix", "learned_gamma", "cohen_d", "magnitude_correlation"]
-GOLDEN_TABLES += ["fisher_calls", "fisher_summary", "fisher_tau", "fisher_published", "cost"]
+GOLDEN_TABLES += ["fisher_calls", "predictions", "fisher_summary", "fisher_tau", "fisher_published", "cost"]
 SEEDED = [
     "gains",
     "gains_by_dataset",

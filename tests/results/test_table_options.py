@@ -131,7 +131,7 @@ def test_correction_and_paired_test_reach_every_table_with_p_values_or_it_says_s
 
 
 SMALL_TABLES = ("sts", "rag", "rag_gains", "train_score_matrix", "learned_gamma", "cohen_d", "magnitude_correlation")
-SMALL_TABLES += ("fisher_check", "fisher_summary", "fisher_tau", "fisher_published")
+SMALL_TABLES += ("predictions", "fisher_check", "fisher_summary", "fisher_tau", "fisher_published")
 
 
 def test_the_paired_test_of_answers_is_the_one_asked_for(folder):
