@@ -8,10 +8,17 @@ from contextlib import contextmanager
 from unittest import mock
 
 BUCKET = "sweeps"
+# S3 decides on If-None-Match and writes in one step; moto looks, and then writes: of two threads both may find nothing.
 _SERVER = """
-import logging, sys
+import logging, sys, threading
 logging.getLogger("werkzeug").setLevel(logging.ERROR)
+from moto.s3.responses import S3Response
 from moto.server import ThreadedMotoServer
+one_at_a_time, put = threading.RLock(), S3Response._key_response_put
+def put_in_one_step(*arguments, **named):
+    with one_at_a_time:
+        return put(*arguments, **named)
+S3Response._key_response_put = put_in_one_step
 server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
 server.start()
 print("http://%s:%s" % server.get_host_and_port(), flush=True)
