@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 READY = "Ray runtime started"
-DEADLINE_S = 90.0
+DEADLINE_S = 240.0
 # Ray makes a token for a cluster of one's own; these here are joined by a process that must not need one.
 ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_DISABLE_IMPORT_WARNING": "1", "RAY_DEDUP_LOGS": "0"}
 
