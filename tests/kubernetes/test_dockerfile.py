@@ -72,14 +72,15 @@ def base():
     if client_versions().python != "3.11":
         pytest.skip("Debian's Python is 3.11, and tests run on another")
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "densesweep-tests" / "bookworm"
-    if not (cache / "whole").exists():
+    whole = cache.with_suffix(".whole")
+    if not whole.exists():
         shutil.rmtree(cache, ignore_errors=True)
         cache.parent.mkdir(parents=True, exist_ok=True)
         command = ["debootstrap", "--variant=minbase", f"--include={BASE_PACKAGES}", "bookworm", str(cache)]
         made = subprocess.run(command, capture_output=True, text=True)
         if made.returncode != 0:
             pytest.skip(f"debootstrap does not work here: {made.stdout.strip().splitlines()[-1:]}")
-        (cache / "whole").touch()
+        whole.touch()
     name = f"localhost/densesweep-base-{uuid.uuid4().hex[:8]}"
     container = _run("buildah", "from", "scratch").strip()
     tried = subprocess.run(["buildah", "copy", container, str(cache), "/"], capture_output=True, text=True)

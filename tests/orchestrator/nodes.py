@@ -17,8 +17,14 @@ import psutil
 
 READY = "Ray runtime started"
 DEADLINE_S = 240.0
+TRIES = 3
 # Ray makes a token for a cluster of one's own; these here are joined by a process that must not need one.
 ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_DISABLE_IMPORT_WARNING": "1", "RAY_DEDUP_LOGS": "0"}
+# Ray gives up on processes that take longer to start, which they do on machines that have much to do.
+PATIENCE = {
+    "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "240",
+    "RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT": "240",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +97,17 @@ def _cluster(environment: Mapping[str, str], *dashboard: str) -> Iterator[RayClu
 
 
 def _start(environment: Mapping[str, str], ip: str, *arguments: str) -> Node:
+    """Start a node; tried again, since Ray gives its raylet 30 s to begin, and no more where there is much to do."""
+    for attempt in range(1, TRIES + 1):
+        try:
+            return _started(environment, ip, *arguments)
+        except AssertionError:
+            if attempt == TRIES:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _started(environment: Mapping[str, str], ip: str, *arguments: str) -> Node:
     folder = Path(tempfile.mkdtemp(prefix="ds-", dir="/tmp"))  # Ray's sockets lie in it: their paths must be short
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--node-ip-address={ip}", *arguments]
     command += [f"--temp-dir={folder}", "--object-store-memory=80000000", "--disable-usage-stats"]
@@ -101,7 +118,7 @@ def _start(environment: Mapping[str, str], ip: str, *arguments: str) -> Node:
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env={**os.environ, **ENVIRONMENT, **_paths(), **environment},
+            env={**os.environ, **ENVIRONMENT, **PATIENCE, **_paths(), **environment},
         )
     node = Node(process=process, folder=folder)
     until = time.monotonic() + DEADLINE_S
