@@ -124,7 +124,7 @@ def image(base, tmp_path_factory):
     for name in ("constraints.txt", ".dockerignore"):
         shutil.copy(ROOT / name, context)
     source = context / "source"
-    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".git", ".venv", "*cache*", "build", "dist", "tests"))
+    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "tests"))
     _run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", str(context / "dist"), str(source))
     shutil.rmtree(source)
     name = f"localhost/densesweep-{uuid.uuid4().hex[:8]}"

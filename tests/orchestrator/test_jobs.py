@@ -91,9 +91,9 @@ def test_a_job_is_followed_to_its_tables_and_no_id_is_given_twice(cluster, tmp_p
     look = f"densesweep jobs status tiny --address {cluster.url}"
     twice = "there is a job 'tiny' already, and Ray gives no id twice"
     assert refused.stderr == f"error: --id: {twice} (give another; what it is: {look})\n"
-    missing = _command(sweep, cluster, "jobs", "logs", "tyni")
+    missing = _command(sweep, cluster, "jobs", "logs", "tinyy")
     assert missing.returncode == 2
-    assert f"error: JOB: 'tyni' is not a job (did you mean 'tiny'?) at {cluster.url}" in missing.stderr
+    assert f"error: JOB: 'tinyy' is not a job (did you mean 'tiny'?) at {cluster.url}" in missing.stderr
 
 
 @pytest.mark.slow
