@@ -3,20 +3,25 @@
 import json
 import subprocess
 import threading
+import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from orchestrator.jobs import follow, watching
 from orchestrator.jobs.address import auth_token, jobs_url
 from orchestrator.jobs.api import AwayError, JobsApi, TakenError
 from orchestrator.jobs.checks import sending_problems, sent_storage
 from orchestrator.jobs.follow import _Lines
 from orchestrator.jobs.package import packed
 from orchestrator.jobs.submit import Submission, entry_point, submit
+from orchestrator.jobs.watching import watch
 from search_spaces.load import load_sweep
 from search_spaces.problems import InputError
 
@@ -297,3 +302,65 @@ def test_lines_are_handed_on_once_however_often_the_log_is_read():
     assert seen == ["one", "two", "three", "", "last"]
     lines.rest("one\ntwo\nthree\n\nlast")
     assert seen == ["one", "two", "three", "", "last"]
+
+
+def _answers_of(status, log="", **more):
+    job = json.dumps({**_job("sent", status, "s3://bucket/sent"), **more})
+    return {
+        ("GET", "/api/jobs/sent"): (200, job),
+        ("GET", "/api/jobs/sent/logs"): (200, json.dumps({"logs": log})),
+        ("POST", "/api/jobs/sent/stop"): (200, '{"stopped": true}'),
+    }
+
+
+@pytest.mark.parametrize(
+    ("answers", "code", "last"),
+    [
+        (_answers_of("SUCCEEDED", "gains\nlast"), 0, "Job sent finished"),
+        (
+            _answers_of("STOPPED", "gains\nlast"),
+            1,
+            "Job sent stopped. To go on where it stopped: submit the sweep file again",
+        ),
+        (
+            _answers_of(
+                "FAILED", "gains\nlast", driver_exit_code=127, message="failed\nsh: 1: densesweep: not found\n"
+            ),
+            1,
+            "Job sent failed with exit code 127: sh: 1: densesweep: not found. To go on where it stopped: submit the "
+            "sweep file again",
+        ),
+    ],
+)
+def test_a_job_that_has_ended_is_told_with_all_that_it_printed(capsys, answers, code, last):
+    with _answering(answers) as (url, _):
+        assert watch(JobsApi(url=url, token=None), "sent", Console(width=200)) == code
+    assert capsys.readouterr().out.splitlines() == ["gains", "last", last]
+
+
+def test_a_head_that_is_gone_ends_the_watching_with_what_to_do(monkeypatch):
+    monkeypatch.setattr(follow, "_HEAD_GONE_AFTER_S", 0.1)
+    with _answering(_answers_of("RUNNING")) as (url, asked):
+        watched = ThreadPoolExecutor(1).submit(watch, JobsApi(url=url, token=None), "sent", Console())
+        while len(asked) < 3:  # the job, its tail (which this server has not), and the job again
+            assert not watched.done(), watched.exception()
+            time.sleep(0.01)
+    with pytest.raises(InputError) as gone:
+        watched.result()
+    told = str(gone.value)
+    assert told.startswith(f"--address: no Ray dashboard answers at {url} (has the head died, or ")
+    assert told.endswith("What job 'sent' has finished is kept: submit the sweep file to a new cluster")
+
+
+def test_one_that_does_not_stop_is_said_so(capsys, monkeypatch):
+    monkeypatch.setattr(watching, "STOP_WITHIN_S", -30)
+    with _answering(_answers_of("RUNNING")) as (url, asked):
+        api = JobsApi(url=url, token=None)
+        assert watching.stop_job(api, "sent", waits=True, console=Console(width=200)) == 1
+        assert watching.stop_job(api, "sent", waits=False, console=Console(width=200)) == 0
+    assert [(method, path) for method, path, *_ in asked].count(("POST", "/api/jobs/sent/stop")) == 2
+    assert capsys.readouterr().out.splitlines() == [
+        "Stopping job sent after the steps under way ...",
+        f"Job sent has not stopped yet; how it stands: densesweep jobs status sent --address {url}",
+        "Job sent is asked to stop after the steps under way",
+    ]
