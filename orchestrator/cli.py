@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
+from orchestrator.jobs.command import jobs, submit
 from orchestrator.kubernetes.command import k8s
 from search_spaces.problems import InputError, Problem, UnreadableError
 
@@ -433,6 +434,8 @@ DataArgument = Annotated[
 ]
 data = typer.Typer(no_args_is_help=True, help="What data sets there are, what of them is here, and if it is right.")
 app.add_typer(data, name="data")
+app.command("submit")(submit)
+app.add_typer(jobs, name="jobs")
 app.add_typer(k8s, name="k8s")
 
 

@@ -26,7 +26,8 @@ HOMES = {
         "trainers/evaluation/reader.py",
     },
     "torch": {"trainers"},
-    "typer": {"orchestrator/cli.py", "orchestrator/kubernetes/command.py"},
+    "typer": {"orchestrator/cli.py", "orchestrator/jobs/command.py", "orchestrator/kubernetes/command.py"},
+    "aiohttp": {"orchestrator/jobs/api.py"},
 }
 
 

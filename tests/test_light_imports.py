@@ -124,7 +124,9 @@ def densesweep(folder, *arguments):
 DATA = [["data", "list"], ["data", "describe", "light.yaml"], ["data", "check", "light.yaml"]]
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["validate", "light.yaml"], ["plan", "light.yaml"], *DATA])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["jobs", "--help"], ["validate", "light.yaml"], ["plan", "light.yaml"], *DATA]
+)
 def test_before_a_run_no_framework_is_loaded(workplace, arguments):
     code, loaded, output = densesweep(workplace, *arguments)
     assert (code, loaded) == (0, ""), output

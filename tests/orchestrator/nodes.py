@@ -8,17 +8,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 
 READY = "Ray runtime started"
-DEADLINE_S = 90.0
+DEADLINE_S = 240.0
+TRIES = 3
 # Ray makes a token for a cluster of one's own; these here are joined by a process that must not need one.
 ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_DISABLE_IMPORT_WARNING": "1", "RAY_DEDUP_LOGS": "0"}
+# Ray gives up on processes that take longer to start, which they do on machines that have much to do.
+PATIENCE = {
+    "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "240",
+    "RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT": "240",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,15 +50,17 @@ class Node:
 
 @dataclass(kw_only=True)
 class RayCluster:
-    """A head that has no CPUs, and nodes that have some."""
+    """A head that has no CPUs, and nodes that have some; `url` is where it takes jobs, if it does."""
 
     address: str
     head: Node
     nodes: list[Node]
+    url: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def add(self, ip: str, *, num_cpus: int) -> Node:
         """Start one more node, and wait until it has joined."""
-        node = _start(ip, f"--address={self.address}", f"--num-cpus={num_cpus}")
+        node = _start(self.environment, ip, f"--address={self.address}", f"--num-cpus={num_cpus}")
         self.nodes.append(node)
         return node
 
@@ -60,10 +68,27 @@ class RayCluster:
 @contextmanager
 def ray_cluster() -> Iterator[RayCluster]:
     """A head on 127.0.0.2; every node that was added is ended with it."""
+    with _cluster({}, "--include-dashboard=false") as cluster:
+        yield cluster
+
+
+@contextmanager
+def jobs_cluster(token: str) -> Iterator[RayCluster]:
+    """One that takes jobs from whoever has the token."""
+    port = _free_port("127.0.0.2")
+    environment = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+    dashboard = ("--include-dashboard=true", "--dashboard-host=127.0.0.2", f"--dashboard-port={port}")
+    with _cluster(environment, *dashboard) as cluster:
+        cluster.url = f"http://127.0.0.2:{port}"
+        yield cluster
+
+
+@contextmanager
+def _cluster(environment: Mapping[str, str], *dashboard: str) -> Iterator[RayCluster]:
     address = f"127.0.0.2:{_free_port('127.0.0.2')}"
     port = address.rpartition(":")[2]
-    head = _start("127.0.0.2", "--head", f"--port={port}", "--num-cpus=0", "--include-dashboard=false")
-    cluster = RayCluster(address=address, head=head, nodes=[])
+    head = _start(environment, "127.0.0.2", "--head", f"--port={port}", "--num-cpus=0", *dashboard)
+    cluster = RayCluster(address=address, head=head, nodes=[], environment=environment)
     try:
         yield cluster
     finally:
@@ -71,7 +96,18 @@ def ray_cluster() -> Iterator[RayCluster]:
             node.kill()
 
 
-def _start(ip: str, *arguments: str) -> Node:
+def _start(environment: Mapping[str, str], ip: str, *arguments: str) -> Node:
+    """Start a node; tried again, since Ray gives its raylet 30 s to begin, and no more where there is much to do."""
+    for attempt in range(1, TRIES + 1):
+        try:
+            return _started(environment, ip, *arguments)
+        except AssertionError:
+            if attempt == TRIES:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _started(environment: Mapping[str, str], ip: str, *arguments: str) -> Node:
     folder = Path(tempfile.mkdtemp(prefix="ds-", dir="/tmp"))  # Ray's sockets lie in it: their paths must be short
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--node-ip-address={ip}", *arguments]
     command += [f"--temp-dir={folder}", "--object-store-memory=80000000", "--disable-usage-stats"]
@@ -82,7 +118,7 @@ def _start(ip: str, *arguments: str) -> Node:
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env={**os.environ, **ENVIRONMENT, "PYTHONPATH": str(Path(__file__).parents[2])},
+            env={**os.environ, **ENVIRONMENT, **PATIENCE, **_paths(), **environment},
         )
     node = Node(process=process, folder=folder)
     until = time.monotonic() + DEADLINE_S
@@ -93,6 +129,15 @@ def _start(ip: str, *arguments: str) -> Node:
             raise AssertionError(f"a Ray node did not start: {text[-2000:]}")
         time.sleep(0.1)
     return node
+
+
+def _paths() -> dict[str, str]:
+    """Where a job's `densesweep` is found, and what it imports."""
+    python = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PYTHONPATH": os.pathsep.join(python),
+    }
 
 
 def _free_port(ip: str) -> int:

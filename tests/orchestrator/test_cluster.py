@@ -1,15 +1,14 @@
 """Sweeps on real Ray clusters of several nodes, which are lost while they run."""
 
 import gc
-import json
 import signal
 import weakref
 
-import psutil
 import pytest
 import ray
 from nodes import ENVIRONMENT, ray_cluster
 from outcomes import assert_same_outcome, checkpoints_of
+from runners import runners, runs_on
 from small_sweeps import Sweep
 
 from orchestrator.cluster import Cluster, connected
@@ -30,22 +29,6 @@ def _sweep(home, num_seeds=2, **blocks):
     return Sweep(file=file, folder=home / "sweep")
 
 
-def _runners(sweep):
-    """Title -> pid of what runs a trial, first those that have a training checkpoint; none while there is no such."""
-    trained = {path.parts[-3] for path in sweep.training_checkpoints()}
-    if not trained:
-        return {}
-    record = json.loads((sweep.folder / "sweep.json").read_text())
-    titles = [t["title"] for t in sorted(record["trials"], key=lambda trial: trial["trial_id"] not in trained)]
-    statuses = sweep.statuses()
-    running = [title for title in titles if title in statuses and statuses[title]["state"] == "running"]
-    return {title: int(statuses[title]["owner"].rpartition(":")[2]) for title in running}
-
-
-def _runs(node, pid):
-    return pid in {child.pid for child in psutil.Process(node.process.pid).children(recursive=True)}
-
-
 @pytest.mark.heavy
 def test_of_two_nodes_one_is_lost_and_the_other_carries_on(tmp_path):
     # As many trials as it takes until both nodes are at work together: their first workers start one after the other.
@@ -55,12 +38,10 @@ def test_of_two_nodes_one_is_lost_and_the_other_carries_on(tmp_path):
     with ray_cluster() as cluster:
         nodes = [cluster.add(ip, num_cpus=1) for ip in ("127.0.0.3", "127.0.0.4")]
         driver = sweep.start("run", sweep.file.name, "--address", cluster.address, **ENVIRONMENT)
-        runners = sweep.wait_for(
-            lambda sweep: found if len(found := _runners(sweep)) == 2 else None, deadline_s=DEADLINE_S
-        )
-        (lost, pid), (_, other) = runners.items()
-        [doomed] = [node for node in nodes if _runs(node, pid)]
-        assert not _runs(doomed, other)
+        found = sweep.wait_for(lambda sweep: both if len(both := runners(sweep)) == 2 else None, deadline_s=DEADLINE_S)
+        (lost, pid), (_, other) = found.items()
+        [doomed] = [node for node in nodes if runs_on(node, pid)]
+        assert not runs_on(doomed, other)
         doomed.kill()
         out, err = driver.communicate(timeout=DEADLINE_S)
         assert driver.returncode == 0, out + err + sweep.logs()
