@@ -1,6 +1,5 @@
 """The command line. Commands import what they need when they run: `--help` and `tables` must start at once."""
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -20,7 +19,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-_PLAIN_WIDTH = 160
 _DOCTOR = "densesweep doctor SWEEP says which; with --repair it goes, and the next run makes it again"
 
 SweepFileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file (YAML).")]
@@ -140,8 +138,15 @@ def run(
     placement_timeout: Annotated[
         float, typer.Option("--placement-timeout", min=0, help="On such a cluster: seconds to wait for fitting nodes.")
     ] = 600.0,
+    keep_output: Annotated[
+        bool, typer.Option("--keep-output", help="Keep what this prints in logs/ of the sweep folder, too.")
+    ] = False,
 ) -> None:
     """Run a sweep, or go on with one: what is finished is not run again."""
+    if keep_output:
+        from orchestrator.kept_output import run_kept_again
+
+        raise typer.Exit(run_kept_again(file, storage))
     from orchestrator.addresses import resolved_address
     from orchestrator.run import Request, run_sweep
     from orchestrator.running import Where
@@ -414,8 +419,9 @@ def main() -> None:
 
 
 def _console() -> Console:
-    """Standard output; a file or pipe takes whole table rows, where rich would assume 80 columns."""
-    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PLAIN_WIDTH)
+    from orchestrator.terminal import plain_console
+
+    return plain_console()
 
 
 def _print_json(value: object) -> None:

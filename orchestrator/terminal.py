@@ -8,6 +8,13 @@ from pathlib import Path
 
 from rich.console import Console
 
+_PLAIN_WIDTH = 160
+
+
+def plain_console() -> Console:
+    """Standard output; a file or pipe takes whole table rows, where rich would assume 80 columns."""
+    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PLAIN_WIDTH)
+
 
 @contextmanager
 def chatter_to(log: Path) -> Iterator[Console]:
