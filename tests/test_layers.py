@@ -27,6 +27,7 @@ HOMES = {
     },
     "torch": {"trainers"},
     "typer": {"orchestrator/cli.py", "orchestrator/kubernetes/command.py"},
+    "lightkube": {"orchestrator/kubernetes/api.py"},
 }
 
 
