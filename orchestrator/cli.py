@@ -1,6 +1,5 @@
 """The command line. Commands import what they need when they run: `--help` and `tables` must start at once."""
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -21,7 +20,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-_PLAIN_WIDTH = 160
 _DOCTOR = "densesweep doctor SWEEP says which; with --repair it goes, and the next run makes it again"
 
 SweepFileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file (YAML).")]
@@ -143,8 +141,15 @@ def run(
     ] = None,
     address: AddressOption = None,
     placement_timeout: PlacementOption = 600.0,
+    keep_output: Annotated[
+        bool, typer.Option("--keep-output", help="Keep what this prints in logs/ of the sweep folder, too.")
+    ] = False,
 ) -> None:
     """Run a sweep, or go on with one: what is finished is not run again."""
+    if keep_output:
+        from orchestrator.kept_output import run_kept_again
+
+        raise typer.Exit(run_kept_again(file, storage))
     from orchestrator.addresses import resolved_address
     from orchestrator.run import Request, run_sweep
     from orchestrator.running import Where
@@ -490,9 +495,9 @@ def main() -> None:
 
 
 def _console(*, stderr: bool = False) -> Console:
-    """Standard output, or error; a file or pipe takes whole table rows, where rich would assume 80 columns."""
-    stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, width=None if stream.isatty() or "COLUMNS" in os.environ else _PLAIN_WIDTH)
+    from orchestrator.terminal import plain_console
+
+    return plain_console(stderr=stderr)
 
 
 def _print_json(value: object) -> None:

@@ -9,6 +9,14 @@ from typing import Literal
 
 from rich.console import Console
 
+_PLAIN_WIDTH = 160
+
+
+def plain_console(*, stderr: bool = False) -> Console:
+    """Standard output, or error; a file or pipe takes whole table rows, where rich would assume 80 columns."""
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, width=None if stream.isatty() or "COLUMNS" in os.environ else _PLAIN_WIDTH)
+
 
 @contextmanager
 def chatter_to(log: Path, *, screen_on: Literal["stdout", "stderr"] = "stdout") -> Iterator[Console]:

@@ -28,6 +28,7 @@ HOMES = {
     "torch": {"trainers"},
     "typer": {"orchestrator/cli.py", "orchestrator/jobs/command.py", "orchestrator/kubernetes/command.py"},
     "aiohttp": {"orchestrator/jobs/api.py"},
+    "lightkube": {"orchestrator/kubernetes/api.py"},
 }
 
 

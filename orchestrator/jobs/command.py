@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
+
+from orchestrator.terminal import plain_console
 
 if TYPE_CHECKING:
     from orchestrator.jobs.api import JobsApi
@@ -48,7 +49,7 @@ def submit(
     sent = send(api, submission, say=_say)
     _say(f"Job {sent} is submitted to {api.url}")
     if watch:
-        raise typer.Exit(follow(api, sent, _console()))
+        raise typer.Exit(follow(api, sent, plain_console()))
     _say(f"To follow it: {command('jobs', 'logs', '--follow', sent, '--address', api.url)}")
 
 
@@ -57,7 +58,7 @@ def list_jobs(address: JobsAddressOption = None, json: JsonOption = False) -> No
     """List the sweeps that were submitted to a cluster."""
     from orchestrator.jobs.show import show_jobs
 
-    show_jobs(_api(address), as_json=json, console=_console())
+    show_jobs(_api(address), as_json=json, console=plain_console())
 
 
 @jobs.command("status")
@@ -65,7 +66,7 @@ def status(job: JobArgument, address: JobsAddressOption = None, json: JsonOption
     """Show how a job stands, and its sweep where its folder is seen from here."""
     from orchestrator.jobs.show import show_job
 
-    show_job(_api(address), job, as_json=json, console=_console())
+    show_job(_api(address), job, as_json=json, console=plain_console())
 
 
 @jobs.command("logs")
@@ -78,7 +79,7 @@ def logs(
     from orchestrator.jobs.watching import print_log, watch
 
     if follow:
-        raise typer.Exit(watch(_api(address), job, _console()))
+        raise typer.Exit(watch(_api(address), job, plain_console()))
     print_log(_api(address), job)
 
 
@@ -91,7 +92,7 @@ def stop(
     """Stop a job after the steps under way; the sweep folder stays, and submitting again goes on."""
     from orchestrator.jobs.watching import stop_job
 
-    raise typer.Exit(stop_job(_api(address), job, waits=wait, console=_console()))
+    raise typer.Exit(stop_job(_api(address), job, waits=wait, console=plain_console()))
 
 
 def _api(address: str | None) -> "JobsApi":
@@ -102,8 +103,4 @@ def _api(address: str | None) -> "JobsApi":
 
 
 def _say(text: str) -> None:
-    _console().print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def _console() -> Console:
-    return Console()
+    plain_console().print(text, markup=False, highlight=False, soft_wrap=True)

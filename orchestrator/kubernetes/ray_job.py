@@ -59,7 +59,8 @@ def entry_point(settings: Settings) -> list[str]:
     tracking = ["--tracking", settings.tracking_uri] if settings.tracking_uri else []
     timeout = ["--placement-timeout", str(settings.cluster.placement_timeout_s)]
     file = f"{SWEEP_FILE_FOLDER}/{SWEEP_FILE_KEY}"
-    return ["densesweep", "run", file, "--storage", settings.storage, *tracking, *timeout]
+    # What it prints outlives the head in the sweep folder, where `k8s logs` finds it once the pods are gone.
+    return ["densesweep", "run", file, "--storage", settings.storage, *tracking, *timeout, "--keep-output"]
 
 
 def _metadata(settings: Settings) -> Manifest:

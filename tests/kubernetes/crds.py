@@ -51,7 +51,7 @@ def _as_json_schema(node):
 
 
 def defaulted(manifest):
-    """The object as a server keeps it: nulls that have a default are dropped, defaults are filled in."""
+    """The object as a server keeps it: nulls are dropped where there may be none, defaults filled in."""
     made = copy.deepcopy(manifest)
     _fill(definition(manifest["kind"]), made)
     return made
@@ -61,9 +61,9 @@ def _fill(schema, value):
     if isinstance(value, dict):
         properties = schema.get("properties", {})
         for name, below in properties.items():
+            if value.get(name, 0) is None and not below.get("nullable"):
+                del value[name]
             if "default" in below:
-                if value.get(name, 0) is None and not below.get("nullable"):
-                    del value[name]
                 value.setdefault(name, copy.deepcopy(below["default"]))
         free = schema.get("additionalProperties")
         for name, item in value.items():

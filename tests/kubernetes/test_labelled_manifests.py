@@ -19,7 +19,7 @@ def by_name(labelled):
 
 def test_forty_are_told_by_the_schema_alone():
     assert len(SCHEMA) == len({labelled.name for labelled in SCHEMA}) == 40
-    assert sum(labelled.refused for labelled in SCHEMA) == 20
+    assert sum(labelled.refused for labelled in SCHEMA) == 19
 
 
 @pytest.mark.parametrize("labelled", SCHEMA, ids=by_name)
