@@ -56,7 +56,11 @@ def test_data_that_only_evaluations_read_may_be_missing(make_sweep):
     [
         ({"axes": {"family": "minilmm"}}, [], "'minilmm' is not a family (did you mean 'minilm'?)"),
         ({}, ["--only", "family=bert"], "'bert' is not a family of this sweep"),
-        ({"data_sets": [{"name": "zoo", "source": "path:data"}]}, [], "'zoo' has no split to train on"),
+        (
+            {"data_sets": [{"name": "zoo", "source": "path:data"}]},
+            [],
+            "data set 'zoo' names no train split (write zoo/SPLIT",
+        ),
         ({"probe": {"num_queries": 64, "candidates_per_query": 64}}, [], "they do not fill one pool"),
         ({"probe": {"resources": {"cpus": 4096}}}, [], "4096 CPUs for one probe, but this machine has"),
         ({"resources": {"gpus": 64}}, [], "64 GPUs for one probe, but this machine has"),
