@@ -99,14 +99,17 @@ def test_a_sweep_that_is_running_is_left_alone(make_sweep):
 
 
 def test_a_symmetric_task_has_nothing_to_predict(make_sweep):
-    pairs = {"name": "pairs", "source": "path:pairs.tsv", "reader": "sts", "score_range": [0, 5]}
+    pairs = {"name": "pairs", "source": "path:pairs", "reader": "sts", "score_range": [0, 5]}
     sweep = make_sweep(
         data_sets=[pairs | {"train_split": "train"}],
-        axes={"task": "sts", "training_data": "pairs", "similarity": "cosine"},
+        axes={"task": "sts", "training_data": "pairs", "similarity": "cosine", "scale": "fixed(1)"},
         evaluation={"groups": {"in_domain": "pairs"}},
     )
-    rows = [f"{split}\ta{n}\tb{n}\t{n % 6}\n" for split in ("train", "test") for n in range(12)]
-    (sweep.file.parent / "pairs.tsv").write_text("split\tsentence1\tsentence2\tscore\n" + "".join(rows))
+    folder = sweep.file.parent / "pairs"
+    folder.mkdir()
+    for split in ("train", "test"):
+        rows = "".join(f"a{n}\tb{n}\t{n % 6}\n" for n in range(12))
+        (folder / f"{split}.tsv").write_text(f"sentence1\tsentence2\tscore\n{rows}")
     done = sweep.command("probe", sweep.file.name)
     assert (done.returncode, done.stdout) == (2, "")
     assert "it has no probe" in done.stderr

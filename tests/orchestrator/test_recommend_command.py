@@ -56,7 +56,7 @@ def recommend(home, *arguments, **variables):
         (["--family", "minilm", "--data", "zoo/dev"], "'zoo' has no split 'dev' to take training pairs from"),
         (["--family", "minilm", "--data", "zoo", "--checkpoint", "none"], "there is no folder none"),
         (["--family", "minilm", "--data", "zoo", "--scale", "20"], "'20' is not a scale (write fixed(20)"),
-        (["--family", "minilm", "--data", "zoo", "--sweeps", "none"], "none: is no sweep folder"),
+        (["--family", "minilm", "--data", "zoo", "--sweeps", "none"], "none: there is no such folder"),
         (["--family", "plain", "--data", "zoo"], "does not say it"),
     ],
 )
