@@ -35,7 +35,7 @@ from tests.results.builders import (
 
 GOLDEN = Path(__file__).parent / "golden"
 # What shows no score on a corpus; ranks need several data sets of a tier.
-_OTHERS = {"missing", "cost", "sts", "cohen_d", "fisher_published", "learned_gamma", "ranks"}
+_OTHERS = {"missing", "cost", "predictions", "sts", "cohen_d", "fisher_published", "learned_gamma", "ranks"}
 RANKED = sorted(set(TABLES) - _OTHERS)
 
 
