@@ -17,7 +17,7 @@ from results.tables import TABLES, TableOptions
 from search_spaces.identity import prefix_id, trial_id
 from tests.results.builders import SweepFolder, evaluation, failed, pilot, probe, small_sweep, trained, two_queries
 
-OF_PILOTS = (
+OF_PILOTS = ("fisher_check", "predictions", "fisher_summary", "fisher_tau", "fisher_calls", "cost")  # and what all took
     "fisher_check",
     "predictions",
     "fisher_summary",
