@@ -17,14 +17,8 @@ from results.tables import TABLES, TableOptions
 from search_spaces.identity import prefix_id, trial_id
 from tests.results.builders import SweepFolder, evaluation, failed, pilot, probe, small_sweep, trained, two_queries
 
-OF_PILOTS = ("fisher_check", "predictions", "fisher_summary", "fisher_tau", "fisher_calls", "cost")  # and what all took
-    "fisher_check",
-    "predictions",
-    "fisher_summary",
-    "fisher_tau",
-    "fisher_calls",
-    "cost",
-)  # predictors, and what all took
+# Predictors, and what all took.
+OF_PILOTS = ("fisher_check", "predictions", "fisher_summary", "fisher_tau", "fisher_calls", "cost")
 DRAWN = np.random.default_rng(5)
 QNORM, DNORM = DRAWN.uniform(0.2, 0.6, 30), DRAWN.uniform(0.1, 0.5, 30)
 NORMS = {"qnorm": DRAWN.uniform(1, 2, 30), "dnorm": DRAWN.lognormal(0, 0.8, 30), "dot": DRAWN.uniform(1, 2, 30)}
