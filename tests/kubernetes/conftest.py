@@ -1,72 +1,16 @@
 """Fixtures of tests with a real API server (`api_server`), on which an operator is played (`played_operator`)."""
 
-import contextlib
-import io
-import os
-import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 import yaml
 from api_server import ApiServer, api_server
+from cluster_users import ROOT, User, sweep_content
 from played_kubelet import PlayedKubelet
 from played_operator import PlayedOperator
-
-from orchestrator.cli import main
-
-ROOT = Path(__file__).parents[2]
-
-
-@dataclass(frozen=True, kw_only=True)
-class User:
-    """Somebody with a kubeconfig, in a folder of their own."""
-
-    kubeconfig: Path
-    folder: Path
-    namespace: str
-
-    def start(self, *arguments: str, **variables: str) -> subprocess.Popen:
-        """Start `densesweep ARGUMENTS` as a process."""
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
-            "KUBECONFIG": str(self.kubeconfig),
-            "COLUMNS": "200",
-            "NO_COLOR": "1",
-            **variables,
-        }
-        return subprocess.Popen(
-            [sys.executable, "-m", "orchestrator.cli", *arguments],
-            cwd=self.folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess:
-        """Run `densesweep ARGUMENTS` to its end, in this process: what costs time is to start one."""
-        out, err = io.StringIO(), io.StringIO()
-        named = {"KUBECONFIG": str(self.kubeconfig), "COLUMNS": "200", "NO_COLOR": "1"}
-        with (
-            mock.patch.dict(os.environ, named),
-            mock.patch.object(sys, "argv", ["densesweep", *arguments]),
-            contextlib.redirect_stdout(out),
-            contextlib.redirect_stderr(err),
-            contextlib.chdir(self.folder),
-        ):
-            try:
-                main()
-                code = 0
-            except SystemExit as end:
-                code = end.code or 0
-        return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="session")
@@ -133,37 +77,3 @@ def write_sweep(namespace: str, tmp_path: Path) -> Callable[..., Path]:
         return file
 
     return write
-
-
-def sweep_content(name: str, namespace: str, mount: Path, **blocks: Any) -> dict[str, Any]:
-    """A sweep of package data and one layer of MiniLM, and the small cluster that it is to run on."""
-    content: dict[str, Any] = {
-        "name": name,
-        "axes": {
-            "task": "contrastive",
-            "training_data": "attack",
-            "family": {"name": "minilm", "layers": 1, "max_query_length": 16, "max_document_length": 16},
-            "similarity": ["cosine", "qnorm"],
-            "init_regime": "finetune",
-            "seed": 0,
-            "scale": "fixed(20)",
-        },
-        "training": {"steps": 4, "global_batch": 8, "learning_rate": 1e-4},
-        "evaluation": {"groups": {"in_domain": "attack"}},
-        "probe": {"num_queries": 32, "candidates_per_query": 8},
-        "checkpoints": {"every_steps": 2},
-        "cluster": {
-            "namespace": namespace,
-            "image": "registry.example/densesweep:0.1.0",
-            "auth": "disabled",
-            "storage": {"claim": "sweeps", "mount": str(mount)},
-            "head": {"cpus": 1, "memory": "4GiB"},
-            "workers": {"cpu": {"cpus": 1, "memory": "3GiB", "max": 2}},
-            "ttl_s": 0,
-            "backoff_limit": 1,
-        },
-    }
-    for key, value in blocks.items():
-        merge = isinstance(content.get(key), dict) and isinstance(value, dict)
-        content[key] = {**content[key], **value} if merge else value
-    return content

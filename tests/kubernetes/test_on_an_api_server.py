@@ -6,7 +6,7 @@ import re
 import pytest
 import yaml
 from api_server import ApiServer
-from conftest import User
+from cluster_users import User
 
 from orchestrator.kubernetes.doctor import NEEDED
 
@@ -93,7 +93,7 @@ def test_dry_runs_keep_nothing(user: User, cluster, write_sweep):
 
 
 def test_what_the_server_refuses_is_told_one_by_one(user: User, cluster, tmp_path, monkeypatch):
-    from conftest import sweep_content
+    from cluster_users import sweep_content
 
     from orchestrator.kubernetes.api import connect
     from orchestrator.kubernetes.render import rendered

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import ROOT, User, sweep_content
+from cluster_users import ROOT, User, sweep_content
 from test_on_an_api_server import Cluster, read_until, succeeded
 
 DEADLINE_S = 900.0
