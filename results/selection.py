@@ -211,4 +211,5 @@ def scale_text() -> pl.Expr:
 
 
 def _scale_of(row: Mapping[str, Any]) -> str | None:
-    return None if row["scale_mode"] is None else scale_name(row["scale_mode"], row["scale_value"])
+    known = row["scale_mode"] is not None and row["scale_value"] is not None
+    return scale_name(row["scale_mode"], row["scale_value"]) if known else None

@@ -142,24 +142,9 @@ def test_the_record_of_given_sweeps_stands_beside_the_calls(home):
     assert "not known" in out
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_one_that_is_stopped_says_how_to_go_on(home, number):
-    """Its queries are a pipe, from which nothing comes: that it is opened says that they are being read."""
-    queries = home / "zoo" / "queries.jsonl"
-    queries.unlink()
-    os.mkfifo(queries)
-    process = start(home, "--family", "mine", "--data", "zoo", DENSESWEEP_CACHE=str(home / "cache"))
-    with queries.open("wb"):  # waits for the reader
-        process.send_signal(number)
-        out, err = process.communicate(timeout=DEADLINE_S)
-    assert (process.returncode, out) == (130, "")
-    assert err.splitlines() == [
-        "Stopped. Finished probes are kept; to go on: densesweep recommend --family mine --data zoo"
-    ]
-
-
 @pytest.mark.slow
-def test_ctrl_c_while_it_probes_ends_it_and_leaves_no_lock(home, shared_data):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_that_is_stopped_while_it_probes_says_how_to_go_on_and_leaves_no_lock(home, shared_data, number):
     """1,024 queries take much longer than what comes after the first sign of the probe."""
     cache = home / "cache"
     arguments = ["--family", "mine", "--data", str(shared_data("conala"))]
@@ -167,10 +152,12 @@ def test_ctrl_c_while_it_probes_ends_it_and_leaves_no_lock(home, shared_data):
     until = time.monotonic() + DEADLINE_S
     while not (found := list(cache.glob("recommend/*/probes/*/status.json"))) and time.monotonic() < until:
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=DEADLINE_S)
     assert (process.returncode, out) == (130, "")
     assert "Traceback" not in err
+    go_on = f"densesweep recommend --family mine --data {shared_data('conala')}"
+    assert err.splitlines()[-1] == f"Stopped. Finished probes are kept; to go on: {go_on}"
     folder = found[0].parents[2]
     assert not list(folder.glob("probes/*/probes.parquet"))
     open_store(str(folder)).lock("probe", owner="the next", stale_after_s=60).release()
