@@ -16,6 +16,7 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (apt-get install chromium)")
 PHONE = {"width": 375, "height": 740}
+_PATIENCE_MS = 300_000  # of a page to be loaded, on a machine with other work
 DESK = {"width": 1200, "height": 800}
 
 
@@ -42,7 +43,7 @@ def opened(browser, path, **settings):
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("request", lambda request: asked.append(request.url))
-    page.goto(path.as_uri())
+    page.goto(path.as_uri(), timeout=_PATIENCE_MS)
     yield page
     page.close()
     assert said == []
@@ -190,6 +191,6 @@ def test_the_policy_stops_what_would_slip_through(browser, report, tmp_path):
     path = tmp_path / "report.html"
     path.write_bytes(report.read_bytes().replace(b"<main>", b"<main><script>window.attacked=1</script>"))
     page = browser.new_page()
-    page.goto(path.as_uri())
+    page.goto(path.as_uri(), timeout=_PATIENCE_MS)
     assert page.evaluate("window.attacked") is None
     page.close()
