@@ -1,16 +1,13 @@
 """Who gives commands to a real API server: somebody with a kubeconfig, and a small sweep to submit."""
 
-import contextlib
-import io
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-from orchestrator.cli import main
+from tests.densesweep_here import densesweep_here
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,21 +41,8 @@ class User:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess:
         """Run `densesweep ARGUMENTS` to its end, in this process: what costs time is to start one."""
-        out, err = io.StringIO(), io.StringIO()
         named = {"KUBECONFIG": str(self.kubeconfig), "COLUMNS": "200", "NO_COLOR": "1"}
-        with (
-            mock.patch.dict(os.environ, named),
-            mock.patch.object(sys, "argv", ["densesweep", *arguments]),
-            contextlib.redirect_stdout(out),
-            contextlib.redirect_stderr(err),
-            contextlib.chdir(self.folder),
-        ):
-            try:
-                main()
-                code = 0
-            except SystemExit as end:
-                code = end.code or 0
-        return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
+        return densesweep_here(*arguments, folder=self.folder, variables=named)
 
 
 def sweep_content(name: str, namespace: str, mount: Path, **blocks: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import pytest
 
 from orchestrator.kubernetes.preflight import parse_expected, preflight
 from orchestrator.kubernetes.settings import client_versions
+from results.store import open_store
 from search_spaces.problems import InputError
 
 EXPECTED = str(client_versions())
@@ -52,6 +53,7 @@ def test_another_version_is_told_before_the_storage_is_touched(tmp_path):
 
 def test_a_bucket_is_reached(s3_bucket):
     preflight(f"{s3_bucket}/sweep", parse_expected(EXPECTED))
+    assert open_store(f"{s3_bucket}/sweep").list("") == [], "what it wrote there is gone again"
 
 
 def test_what_is_expected_has_to_be_named():
