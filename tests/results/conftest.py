@@ -20,6 +20,17 @@ from tests.results.builders import (
 )
 
 
+@pytest.fixture
+def store(tmp_path):
+    return open_store(str(tmp_path / "sweep"))
+
+
+@pytest.fixture
+def folder(store):
+    evaluations = (evaluation("attack", "in_domain"), evaluation("pydoc_small", "out_of_domain"))
+    return SweepFolder(store=store, evaluations=evaluations)
+
+
 @pytest.fixture(scope="session")
 def small_folder(tmp_path_factory):
     return small_sweep(open_store(str(tmp_path_factory.mktemp("small"))))

@@ -1,5 +1,7 @@
-"""What tests of renderings share: which tables have golden files, and tables of a few given rows."""
+"""What tests of tables share: tables of a sweep folder, which have golden files, and tables of a few given rows."""
 
+from results.collect import collect
+from results.tables import TABLES, TableOptions
 from results.tables.table import Column, Table
 
 GOLDEN_TABLES = ["gains", "winners", "significance", "seeds", "claims", "sts", "rag", "fisher_check", "missing"]
@@ -18,6 +20,11 @@ SEEDED = [
 ]
 GOLDEN_FORMATS = ("md", "csv", "latex")
 SPECIAL = '50% of_a & b#1 $x$ ~y^2 \\end{z} <tag> |p| "q" `r` -- s--- [t] *u*'
+
+
+def build(folder, name, **options):
+    """A table of what is in a sweep folder."""
+    return TABLES[name].build(collect(folder.store, folder.record()), TableOptions(**options))
 
 
 def table_of(rows, **changes):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from rendered import build
 from rich.console import Console
 from texlive import ENGINES, needs_latex
 
@@ -17,7 +18,7 @@ from results.rendering import export, terminal
 from results.rows import write_rows
 from results.selection import SelectionError
 from results.store import open_store
-from results.tables import TABLES, TableOptions
+from results.tables import TABLES
 from search_spaces.identity import evaluation_id
 from search_spaces.specs import PoolSettings
 from tests.results.builders import (
@@ -58,10 +59,6 @@ def sweep_of(root, *tiers):
             folder.write_pool(planned)
     add_magnitudes(folder)
     return folder
-
-
-def build(folder, name, **options):
-    return TABLES[name].build(collect(folder.store, folder.record()), TableOptions(**options))
 
 
 @pytest.mark.parametrize("name", RANKED)

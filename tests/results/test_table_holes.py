@@ -25,21 +25,6 @@ from tests.results.builders import (
 
 
 @pytest.fixture
-def store(tmp_path):
-    return open_store(str(tmp_path / "sweep"))
-
-
-@pytest.fixture
-def folder(store):
-    evaluations = (evaluation("attack", "in_domain"), evaluation("pydoc_small", "out_of_domain"))
-    return SweepFolder(store=store, evaluations=evaluations)
-
-
-def build(folder, name, **options):
-    return TABLES[name].build(collect(folder.store, folder.record()), TableOptions(**options))
-
-
-@pytest.fixture
 def holed(folder):
     """A sweep that lacks of everything one thing: a trial, evaluations, scored pairs, answers, norms, a probe."""
     questions = evaluation("questions", reader="tiny-reader", num_passages=2)

@@ -3,35 +3,18 @@
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from rendered import build
 from scipy import stats
 
-from results.collect import collect
 from results.selection import SelectionError
-from results.store import open_store
 from results.tables import TABLES, TableOptions
 from tests.results.builders import (
-    SweepFolder,
     evaluation,
     noisy_queries,
     trained,
     untrained,
     untrained_queries,
 )
-
-
-@pytest.fixture
-def store(tmp_path):
-    return open_store(str(tmp_path / "sweep"))
-
-
-@pytest.fixture
-def folder(store):
-    evaluations = (evaluation("attack", "in_domain"), evaluation("pydoc_small", "out_of_domain"))
-    return SweepFolder(store=store, evaluations=evaluations)
-
-
-def build(folder, name, **options):
-    return TABLES[name].build(collect(folder.store, folder.record()), TableOptions(**options))
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,12 @@
 
 import polars as pl
 import pytest
+from rendered import build
 
-from results.collect import collect
 from results.layout import LeftOut
-from results.store import open_store
 from results.tables import TABLES, TableOptions
 from search_spaces.catalogue.data_sets import SPEARMAN
 from tests.results.builders import (
-    SweepFolder,
     evaluation,
     failed,
     noisy_queries,
@@ -19,21 +17,6 @@ from tests.results.builders import (
     untrained,
     untrained_queries,
 )
-
-
-@pytest.fixture
-def store(tmp_path):
-    return open_store(str(tmp_path / "sweep"))
-
-
-@pytest.fixture
-def folder(store):
-    evaluations = (evaluation("attack", "in_domain"), evaluation("pydoc_small", "out_of_domain"))
-    return SweepFolder(store=store, evaluations=evaluations)
-
-
-def build(folder, name, **options):
-    return TABLES[name].build(collect(folder.store, folder.record()), TableOptions(**options))
 
 
 @pytest.mark.parametrize("name", TABLES)
