@@ -47,10 +47,12 @@ MINILM = EncoderSpec(
 
 def _bert_tokenizer() -> Any:
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    characters = sorted({letter for text in TEXTS for letter in text.lower() if not letter.isspace()})
+    pieces = [*special, *characters, *(f"##{letter}" for letter in characters), "the", "and", "##ing", "##er"]
+    # Spelt out: WordPieceTrainer numbers its tokens anew in each process, which would make another model in each.
+    tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.train_from_iterator(TEXTS, trainers.WordPieceTrainer(vocab_size=300, special_tokens=special))
     ids = [(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")]
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ids

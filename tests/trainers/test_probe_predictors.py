@@ -139,6 +139,23 @@ def extended(tmp_path, monkeypatch):
     return data_spec(folder, "train")
 
 
+def irrelevant_texts_of(spec):
+    collection = load(spec.training_data.entry)
+    relevant = training_pairs(collection, "train", relevance_threshold=1).document_texts
+    return irrelevant_texts(collection, "train", relevant, threshold=1)
+
+
+def corrected_cohen_d(relevant, irrelevant, *, groups):
+    """The jackknife's mean over `groups` that each lose every so-manieth of both kinds; d by way of Student's t."""
+
+    def distance(*kinds):
+        return stats.ttest_ind(*kinds).statistic * sum(1 / len(kind) for kind in kinds) ** 0.5
+
+    whole = distance(relevant, irrelevant)
+    without = [distance(*(np.delete(kind, np.s_[g::groups]) for kind in (relevant, irrelevant))) for g in range(groups)]
+    return np.mean([groups * whole - (groups - 1) * left for left in without])
+
+
 def test_irrelevant_documents_are_relevant_to_no_training_query(extended):
     collection = load(extended.entry)
     pairs = training_pairs(collection, "train", relevance_threshold=1)
@@ -152,12 +169,13 @@ def test_a_probe_writes_both_and_they_are_those_of_its_embeddings(extended, tiny
     _, rows = run(spec, tmp_path)
     pools, _ = embedded_pools(spec)
     encoder = start_encoder(spec.encoder, spec.seed)
-    relevant = np.unique(np.concatenate([documents for _, documents, *_ in pools]), axis=0)
-    others = encode(encoder, [f"Nothing of number {i} matters." for i in range(30)], "document")
+    by_number = {
+        number: vector for _, documents, numbers, _ in pools for number, vector in zip(numbers, documents, strict=True)
+    }
+    relevant = [by_number[number] for number in sorted(by_number)]
+    others = encode(encoder, irrelevant_texts_of(spec), "document")
     norms = [np.linalg.norm(np.float64(vectors), axis=1) for vectors in (relevant, others)]
-    t = stats.ttest_ind(*norms).statistic
-    expected = t * (1 / len(norms[0]) + 1 / len(norms[1])) ** 0.5
-    assert value(rows, "norms", "cohen_d") == pytest.approx(expected, rel=0.15, abs=0.05)  # the row's bias is corrected
+    assert value(rows, "norms", "cohen_d") == pytest.approx(corrected_cohen_d(*norms, groups=9), rel=1e-4, abs=1e-4)
     assert value(rows, "pools", "num_irrelevant") == 30
     torch_pools = [
         Pool(query_QH=torch.tensor(q), document_DH=torch.tensor(d), document_D=torch.tensor(n), masked_QD=None)
