@@ -1,5 +1,6 @@
 """Tiny real checkpoints, saved as a hub would hold them, and specs to read them with."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -47,8 +48,9 @@ MINILM = EncoderSpec(
 
 def _bert_tokenizer() -> Any:
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    characters = sorted({letter for text in TEXTS for letter in text.lower() if not letter.isspace()})
-    pieces = [*special, *characters, *(f"##{letter}" for letter in characters), "the", "and", "##ing", "##er"]
+    text = " ".join(TEXTS).lower()
+    characters, words = sorted(set(text) - {" "}), sorted(set(re.findall("[a-z]{2,6}", text)))
+    pieces = [*special, *characters, *(f"##{letter}" for letter in characters), *words]
     # Spelt out: WordPieceTrainer numbers its tokens anew in each process, which would make another model in each.
     tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()

@@ -248,5 +248,5 @@ def test_every_hub_family_goes_from_its_entry_to_an_embedding_under_each_regime(
     assert {(name, regime) for name, regime, *_ in embedded} == {(n, r) for n in HUB for r in INIT_REGIMES}
     assert {finite for *_, finite in embedded} == {"True"}
     assert all(parse_source(source).revision for _, _, source, *_ in embedded)  # what was unpinned is pinned now
-    noted = sorted(" ".join(words[1:4]) for words in lines if words[0] == "note")
+    noted = sorted(" ".join(words[1:4]) for words in lines if words[:2] == ["note", "family"])
     assert noted == ["family 'e5': its", "family 'qwen3': its", "family 'retromae': its"]
