@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import ray
+from ray.tune.experiment import Trial
 from ray.util.placement_group import PlacementGroup
 
 from search_spaces.problems import InputError, Problem
@@ -22,6 +23,9 @@ USED = (
     *((_GROUPS[0], f"{_GROUPS[1]}.{name}") for name in ("CREATOR_ACTOR_DEAD_FIELD_NUMBER", "REMOVED")),
     *((_STATES[0], f"{_STATES[1]}.{field}_FIELD_NUMBER") for field in ("NODE_STATES", "PENDING_RESOURCE_REQUESTS")),
     (_STATES[0], f"{_STATES[1]}.PENDING_GANG_RESOURCE_REQUESTS_FIELD_NUMBER"),
+    ("ray.tune.execution.tune_controller", "TuneController.update_max_pending_trials"),
+    ("ray.air.execution._internal", "RayActorManager.is_actor_started"),
+    ("ray.tune.utils.object_cache", "_ObjectCache.has_cached_object"),
 )
 
 
@@ -34,7 +38,8 @@ def check_internals(used: tuple[tuple[str, str], ...] = USED) -> None:
     if lacking := [f"{module}.{name}" for module, name in used if not _is_there(module, name)]:
         message = (
             f"version {ray.__version__} lacks {', '.join(lacking)}, by which densesweep gives back what lost processes "
-            "held and finds out who waits: install a version that its pyproject.toml allows"
+            "held, finds out who waits and lets actors take another trial: install a version that its pyproject.toml "
+            "allows"
         )
         raise InputError([Problem(where="ray", key="", message=message)])
 
@@ -67,3 +72,26 @@ def orphaned_groups() -> Iterator[PlacementGroup]:
         is_there = row.state != PlacementGroupTableData.REMOVED
         if is_there and row.creator_actor_dead and not ray.ActorID(row.creator_actor_id).is_nil():
             yield PlacementGroup(ray.PlacementGroupID(row.placement_group_id))
+
+
+def trial_for_a_free_actor(wrapped: Any) -> Trial | None:
+    """A trial that waits, if one of Tune's actors is free for it; `wrapped` is what a scheduler is given of Tune.
+
+    Left to itself Tune gives the free actor to any trial that waits, even to one whose own actor is loading its
+    libraries just then, and ends that one: with trials shorter than such a start, all places but one do nothing but
+    start actors. Tune is to hold one trial more than there are actors that start, so that another one waits.
+    """
+    controller = wrapped._tune_controller
+    pending = [trial for trial in controller.get_live_trials() if trial.status == Trial.PENDING]
+    starting = {trial for trial in pending if _is_starting(controller, trial)}
+    controller.update_max_pending_trials(len(starting) + 1)
+    waiting = (trial for trial in pending if trial not in starting)
+    return next(
+        (trial for trial in waiting if controller._actor_cache.has_cached_object(trial.placement_group_factory)), None
+    )
+
+
+def _is_starting(controller: Any, trial: Trial) -> bool:
+    """Whether an actor of its own has its place already."""
+    actor = controller._trial_to_actor.get(trial)
+    return actor is not None and controller._actor_manager.is_actor_started(actor)

@@ -11,6 +11,7 @@ from ray.tune.stopper import NoopStopper
 from orchestrator.events import Event
 from orchestrator.interrupt import Interrupt
 from orchestrator.patience import Patience
+from orchestrator.ray_internals import trial_for_a_free_actor
 from orchestrator.watching import Watcher
 
 
@@ -81,9 +82,11 @@ class Closing(FIFOScheduler):
         is_to_stop = self._is_to_stop(trial.config["trial_id"], result.get("events", ()))
         return TrialScheduler.STOP if is_to_stop else TrialScheduler.CONTINUE
 
-    def choose_trial_to_run(self, tune_controller: Any) -> None:
-        """None in particular: Tune starts what waits, in its order."""
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        """A trial for an actor that is free; None where there is none of either, as Tune starts what waits itself."""
         if self._starts_nothing():
             for trial in list(tune_controller.get_live_trials()):
                 if trial.status == Trial.PENDING:
                     tune_controller.stop_trial(trial)
+            return None
+        return trial_for_a_free_actor(tune_controller)

@@ -1,10 +1,12 @@
 """A whole `densesweep run` as a process, and when each of its lines came: what a benchmark of sweeps measures by."""
 
+import contextlib
 import os
 import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,20 +78,21 @@ def timed_run(file: Path) -> SweepRun:
         assert process.stdout
         seen: dict[str, dict[str, float]] = {}
         lines: list[str] = []
-        cpu_s = 0.0
+        used_s: dict[psutil.Process, float] = {}
         for line in process.stdout:
             now = time.monotonic() - begun
             lines.append(line)
             if match := _LINE.match(line):
                 seen.setdefault(match["title"], {}).setdefault(match["what"], now)
-                cpu_s = _cpu_s(driver, cpu_s)
+                used_s |= _cpu_s([driver])
                 if match["what"] == "finished":
-                    seen[match["title"]].setdefault("cpu", cpu_s + sum(_cpu_s(p, 0) for p in _started_by(driver)))
+                    used_s |= _cpu_s(_started_by(driver))  # those that have ended keep what they had used
+                    seen[match["title"]].setdefault("cpu", sum(used_s.values()))
     wall_s = time.monotonic() - begun
     if process.returncode or not seen or not all({"started", "finished"} <= set(times) for times in seen.values()):
         raise FailedRunError("".join(lines[-30:]))
     spans = tuple(_span(title, times) for title, times in seen.items())
-    return SweepRun(wall_s=wall_s, driver_cpu_s=cpu_s, spans=spans)
+    return SweepRun(wall_s=wall_s, driver_cpu_s=used_s[driver], spans=spans)
 
 
 def _span(title: str, times: dict[str, float]) -> Span:
@@ -110,9 +113,11 @@ def _started_by(driver: psutil.Process) -> list[psutil.Process]:
         return []
 
 
-def _cpu_s(process: psutil.Process, before: float) -> float:
-    try:
-        used = process.cpu_times()
-    except psutil.Error:  # it has ended, or is ending
-        return before
-    return used.user + used.system
+def _cpu_s(processes: Iterable[psutil.Process]) -> dict[psutil.Process, float]:
+    """What each has used of CPUs, without those that have ended or are ending."""
+    found = {}
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            used = process.cpu_times()
+            found[process] = used.user + used.system
+    return found

@@ -1,7 +1,16 @@
 """What placing starts when a budget is spent on the way: real Ray, real trials."""
 
-import pytest
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
 
+import pytest
+from ray import cloudpickle
+
+from orchestrator import placing
 from orchestrator.cluster import Cluster
 from orchestrator.events import Ended, Started
 from orchestrator.interrupt import Interrupt
@@ -18,8 +27,9 @@ from tests.benchmarks.tiny_sweep import write_tiny_sweep
 pytestmark = pytest.mark.heavy
 
 
-def test_a_spent_budget_starts_nothing_more_and_lets_end_what_runs(tmp_path):
-    file = write_tiny_sweep(tmp_path, num_seeds=4)
+def work_of(tmp_path, *, num_trials, num_cpus):
+    """What is left of a new sweep of tiny trials, and who runs it."""
+    file = write_tiny_sweep(tmp_path, num_seeds=num_trials - 1)
     store = open_store(str(tmp_path / "sweep"))
     plan = make_plan(resolve(file), store)
     _write_record(plan, store, file)
@@ -30,7 +40,7 @@ def test_a_spent_budget_starts_nothing_more_and_lets_end_what_runs(tmp_path):
         trials=[trial.trial_id for trial in plan.trials],
         groups=[],
         probes=[],
-        cluster=Cluster(num_cpus=1),
+        cluster=Cluster(num_cpus=num_cpus),
         resources=plan.sweep.resources,
         checkpoints=plan.sweep.checkpoints,
     )
@@ -40,12 +50,21 @@ def test_a_spent_budget_starts_nothing_more_and_lets_end_what_runs(tmp_path):
         interrupt=Interrupt(),
         record_failure=lambda key, reason: pytest.fail(reason),
         say=print,
-        spent=lambda: "all is spent" if any(isinstance(event, Started) for event in events) else None,
+        spent=lambda: None,
         on_head_lost=pytest.fail,
         studies=Studies([], Desk(plan, store, lock, listener=events.append, say=print), num_trainings=None),
     )
+    return file, store, lock, work, driver, events
+
+
+def test_a_spent_budget_starts_nothing_more_and_lets_end_what_runs(tmp_path):
+    file, store, lock, work, driver, events = work_of(tmp_path, num_trials=5, num_cpus=1)
+
+    def spent():
+        return "all is spent" if any(isinstance(event, Started) for event in events) else None
+
     try:
-        assert place(work, driver) == "all is spent"
+        assert place(work, replace(driver, spent=spent)) == "all is spent"
     finally:
         lock.release()
     [started] = [event for event in events if isinstance(event, Started)]
@@ -53,3 +72,46 @@ def test_a_spent_budget_starts_nothing_more_and_lets_end_what_runs(tmp_path):
     assert ended.key == started.key
     assert ended.status.state == "finished"
     assert [trial.state for trial in make_plan(resolve(file), store).trials].count("left") == 4
+
+
+class NotedWhereLoaded:
+    """Writes down each process that loads it, as one does that becomes a worker of a trainable which holds it."""
+
+    def __init__(self, path):
+        self._path = path
+
+    def __reduce__(self):
+        return note_process, (self._path,)
+
+
+def note_process(path):
+    with path.open("a") as file:
+        file.write(f"{os.getpid()}\n")
+    return NotedWhereLoaded(path)
+
+
+def test_a_worker_that_starts_beside_short_trials_is_let_start(tmp_path, monkeypatch):
+    """One of two workers dies; the other's trials are over in less time than the next one takes to start."""
+    *_, lock, work, driver, events = work_of(tmp_path, num_trials=40, num_cpus=2)
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    worked, run_trial, started = tmp_path / "worked", placing._trainable, NotedWhereLoaded(tmp_path / "started")
+
+    def noted(config, _started=started):
+        note_process(worked)
+        workers = worked.read_text().split()
+        if list(dict.fromkeys(workers))[1:] == [str(os.getpid())] and workers.count(str(os.getpid())) == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        run_trial(config)
+        if len(set(workers)) < 3:
+            time.sleep(0.5)  # short trials, but not all over before there is a third worker
+
+    monkeypatch.setattr(placing, "_trainable", noted)
+    try:
+        assert place(work, driver) is None
+    finally:
+        lock.release()
+    assert {event.status.state for event in events if isinstance(event, Ended)} == {"finished"}
+    trials = Counter(worked.read_text().split())
+    assert set((tmp_path / "started").read_text().split()) - {str(os.getpid())} == set(trials)
+    assert len(trials) == 3
+    assert min(trials.values()) > 2
