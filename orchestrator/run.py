@@ -348,11 +348,11 @@ def _mirrored(plan: Plan, tracking: "Tracking") -> Callable[[Event], None]:
     specs |= {p.probe_id: p.spec for p in plan.probes}
 
     def tell(event: Event) -> None:
+        if isinstance(event, Planned):
+            specs[event.key] = event.spec
         if event.key not in specs:  # pools, and what builds them, are no runs
             return
         match event:
-            case Planned(key=key, spec=spec):
-                specs[key] = spec
             case Started(key=key):
                 tracking.start(key, specs[key])
             case Stepped(key=key, history=history):

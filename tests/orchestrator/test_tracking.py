@@ -5,6 +5,7 @@ import signal
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from mirrored_sweeps import (
@@ -39,9 +40,12 @@ from mirrored_sweeps import (
     write_status,
 )
 
+from orchestrator.events import Ended, Planned, Started
 from orchestrator.mlflow_runs import MlflowRuns
+from orchestrator.run import _mirrored
 from orchestrator.run_metrics import STEP_COLUMNS, step_metric
 from results import layout
+from results.layout import Status
 from results.rows import write_rows
 from results.store import open_store
 from search_spaces.identity import probe_id, trial_id
@@ -192,6 +196,33 @@ def test_a_stopped_driver_ends_its_runs_as_killed(store):
     tracking.start(trial_id(COSINE), COSINE)
     close(tracking)
     assert {run.info.status for run in runs_by_name(place_of(store)).values()} == {"KILLED"}
+
+
+def test_a_trial_that_a_search_asks_for_is_mirrored_while_it_runs(store):
+    tracking = open_tracking(store)
+    tell = _mirrored(SimpleNamespace(trials=(), probes=()), tracking)
+    key = trial_id(COSINE)
+    tell(Planned(key=key, spec=COSINE, title=COSINE.title))
+    begin_trial(store, COSINE)
+    tell(Started(key=key))
+    tell(Started(key="a pool, which is no run"))
+    assert tracking.flush()
+    assert {run.info.status for run in runs_by_name(place_of(store)).values()} == {"RUNNING"}
+    end_trial(store, COSINE)
+    tell(Ended(key=key, status=Status(state="finished", started_at="2026-01-01T00:00:00+00:00")))
+    assert tracking.flush()
+    assert runs_by_name(place_of(store))[COSINE.title].info.status == "FINISHED"
+    close(tracking)
+
+
+def test_what_no_event_told_of_is_mirrored_at_the_end_of_the_sweep(store):
+    tracking = open_tracking(store)
+    for spec in TRIALS:
+        end_trial(store, spec)
+    end_probe(store)
+    tracking.finish_sweep("finished", SUMMARY)
+    close(tracking)
+    assert {*(spec.title for spec in TRIALS), PROBE.title} < set(runs_by_name(place_of(store)))
 
 
 def test_a_failed_trial_keeps_its_reason_and_the_steps_of_its_last_checkpoint(store):
