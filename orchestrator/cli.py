@@ -259,9 +259,12 @@ def collect(
 def tables(
     sources: Annotated[
         list[str],
-        typer.Argument(metavar="SOURCE... [TABLE]...", help="Sources as of collect, and tables (default: all)."),
+        typer.Argument(metavar="SOURCE... [TABLE]...", help="Sources as of collect, and tables."),
     ],
-    output_format: Annotated[Literal["md", "csv", "latex", "json"], typer.Option("--format")] = "md",
+    output_format: Annotated[
+        Literal["md", "csv", "latex", "json"] | None,
+        typer.Option("--format", help="Of tables (default: md); without their names, of all."),
+    ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="A folder for one file per table.")] = None,
     where: WhereOption = None,
     pool: Annotated[bool, typer.Option("--pool", help="Pool training data sets (table sts: scales too).")] = False,
@@ -272,7 +275,7 @@ def tables(
     paired_test: PairedTestOption = "t",
     post_hoc: PostHocOption = "holm",
 ) -> None:
-    """Print or export the tables of one or several sources."""
+    """Show what one or several sources show at a glance; print or export tables of them."""
     from orchestrator.open_sources import open_sources, split_names
     from orchestrator.show_tables import TablesRequest, table_options, write_tables
     from results.tables import TABLES

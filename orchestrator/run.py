@@ -27,7 +27,8 @@ from orchestrator.resolve import Resolved, resolve
 from orchestrator.reuse import reuse_finished
 from orchestrator.reuse_folders import opened_sources
 from orchestrator.running import Told, Where, run_left, spending_of
-from orchestrator.show import print_notices, print_results
+from orchestrator.show import print_notices
+from orchestrator.show_overview import print_results
 from orchestrator.space_notice import SpaceNotice
 from orchestrator.storage import storage_of
 from orchestrator.terminal import chatter_to

@@ -1,4 +1,4 @@
-"""What the commands print: notices of a plan, how a sweep stands, what it showed. Imports no torch, ray or mlflow."""
+"""What the commands print: notices of a plan, how a sweep stands. Imports no torch, ray or mlflow."""
 
 import contextlib
 import math
@@ -10,8 +10,6 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from orchestrator.no_sweep import why_no_sweep
-from orchestrator.program import command
-from orchestrator.table_commands import table_commands
 from orchestrator.training_facts import training_facts, training_notes
 from results.collect import Collected
 from results.layout import (
@@ -27,22 +25,15 @@ from results.layout import (
     trial_rows,
 )
 from results.locks import is_held
-from results.rendering import terminal
 from results.rows import read_rows
 from results.schemas import SchemaError
-from results.selection import SelectionError
 from results.sources import Source, collect_source
 from results.store import Store, open_existing_store
 from results.studies import planned_samples
-from results.tables import applicable
-from results.tables.built import build_one
-from results.tables.table import TableOptions
 from search_spaces.problems import InputError, Problem
 
 if TYPE_CHECKING:
     from orchestrator.plan import Plan
-
-_AFTER_A_RUN = ("gains", "sts", "rag", "fisher_check")
 
 
 def open_sweep(sweep: str) -> tuple[Store, SweepRecord]:
@@ -91,7 +82,7 @@ def print_status(store: Store, record: SweepRecord, console: Console) -> None:
         facts = _fact_cells(store, key) if key in trials else ("", "", "")
         grid.add_row(key, title, state, *facts, (status.reason or "") if status else "")
     console.print(grid)
-    _print_training_notes(_finished_rows(store, record), console)
+    print_training_notes(_finished_rows(store, record), console)
     for study in record.studies:
         if study.waiting:
             line = f"{', '.join(study.waiting)}: wait for what search {study.title} finds"
@@ -124,7 +115,8 @@ def _finished_rows(store: Store, record: SweepRecord) -> Iterator[Mapping[str, A
                 yield from read_rows(store, key, "trials").to_pylist()
 
 
-def _print_training_notes(trials: Iterable[Mapping[str, Any]], console: Console) -> None:
+def print_training_notes(trials: Iterable[Mapping[str, Any]], console: Console) -> None:
+    """What of training texts was cut, and the like, a line each."""
     for line in training_notes(trials):
         console.print(f"note: {line}", markup=False, highlight=False, soft_wrap=True)
 
@@ -144,25 +136,6 @@ def _state(status: Status | None, running: bool) -> str:
     if status is None:
         return "waiting"
     return "interrupted" if status.state == "running" and not running else status.state
-
-
-def print_results(store: Store, record: SweepRecord, console: Console) -> None:
-    """The gain table, the Fisher check, what is missing, and how to see more; holes are marked."""
-    collected = collected_rows(store, record)
-    shown = [name for name in _AFTER_A_RUN if name in applicable(record)]
-    names = [*shown, *(["missing"] if collected.missing else [])]
-    for name in names:
-        try:
-            table = build_one(name, collected, TableOptions())
-        except SelectionError as error:
-            console.print(f"Table '{name}' is not shown: {error}", markup=False)
-            continue
-        console.print(terminal.render(table, allow_missing=True))
-        console.print()
-    _print_training_notes(collected.trials.iter_rows(named=True), console)
-    for told in table_commands(collected, store.uri):
-        console.print(told, markup=False, highlight=False, soft_wrap=True)
-    console.print(f"Runs in the MLflow UI: {command('ui', store.uri)}", markup=False, soft_wrap=True)
 
 
 def collected_rows(store: Store, record: SweepRecord) -> Collected:

@@ -2,13 +2,16 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from orchestrator.outputs import output_folder, write_output
 from orchestrator.show import source_rows
+from orchestrator.show_overview import print_overview, print_table_list
+from orchestrator.terminal import plain_console
 from results.collect import Collected
+from results.overview import overview
 from results.references import load_references
 from results.refusals import refusal
 from results.rendering import export
@@ -24,13 +27,18 @@ from search_spaces.problems import InputError, Problem, unknown_name
 
 @dataclass(frozen=True, kw_only=True)
 class TablesRequest:
-    """Which tables (none: all), in which format, to standard output or into a folder."""
+    """Which tables (none: all), in which format, to standard output or into a folder; nothing of it: the overview."""
 
     names: tuple[str, ...]
-    output_format: str
+    output_format: str | None
     output: Path | None
     allow_missing: bool
     options: TableOptions
+
+    @property
+    def is_overview(self) -> bool:
+        """Whether nobody asked for tables; external numbers stand in tables alone."""
+        return not (self.names or self.output_format or self.output or self.options.references)
 
 
 def write_tables(source: Source, request: TablesRequest) -> None:
@@ -43,6 +51,9 @@ def write_tables(source: Source, request: TablesRequest) -> None:
     names = request.names or applicable(source.record)
     if faults := [*_unfit(names, collected), *_unfit_options(names, request)]:
         raise InputError(faults)
+    if request.is_overview:
+        _write_overview(source, collected, request)
+        return
     for warning in collected.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     refused: dict[str, list[str]] = {}
@@ -51,7 +62,7 @@ def write_tables(source: Source, request: TablesRequest) -> None:
     for name in names:
         try:
             table = build_one(name, collected, request.options)
-            files = export(table, request.output_format, allow_missing=request.allow_missing)
+            files = export(table, request.output_format or "md", allow_missing=request.allow_missing)
         except NothingChosenError as error:
             nothing[name] = str(error)
         except SelectionError as error:
@@ -61,6 +72,21 @@ def write_tables(source: Source, request: TablesRequest) -> None:
         else:
             _write(files, request.output)
     _tell(source, refused, nothing, holes, collected, is_all=not request.names)
+
+
+def _write_overview(source: Source, collected: Collected, request: TablesRequest) -> None:
+    """The answer at a glance, and which tables there are."""
+    found = overview(collected, request.options)
+    allowed = found if request.allow_missing else found.whole
+    console = plain_console()
+    print_overview(replace(allowed, refused={}, nothing={}), source.uri, console)
+    console.print()
+    print_table_list(collected, source.uri, console)
+    refused: dict[str, list[str]] = {}
+    for name, reason in found.refused.items():
+        refused.setdefault(reason, []).append(name)
+    holes = {} if request.allow_missing else found.holes
+    _tell(source, refused, found.nothing, holes, collected, is_all=True)
 
 
 def _tell(

@@ -11,6 +11,7 @@ from results.tables.table import TableOptions
 from results.whole_choices import whole_choices
 from search_spaces.catalogue.similarities import SIMILARITIES
 
+_WHOLE = ("--format", "md")  # without, only what matters most is shown
 _MOST = 8  # lines: a grid of many settings has too many choices to list
 
 
@@ -18,12 +19,20 @@ def table_commands(collected: Collected, uri: str) -> Iterator[str]:
     """Lines for people, each with a command that can be copied."""
     every = whole_choices(collected)
     for where in every[:_MOST]:
-        chosen = [part for column, value in where.items() for part in ("--where", f"{column}={value}")]
         of = f" of {', '.join(f'{column} {value}' for column, value in where.items())}" if where else ""
-        marked = ["--allow-missing"] if collected.missing else []
-        yield f"All tables{of}: {command('tables', uri, *chosen, *_baseline(collected, where), *marked)}"
+        yield f"All tables{of}: {command('tables', uri, *_options(collected, where), *_WHOLE)}"
     if len(every) > _MOST:
         yield f"and {len(every) - _MOST} more choices of {', '.join(every[0])}"
+
+
+def one_table_command(collected: Collected, uri: str, name: str) -> str:
+    """The command that shows one table, of the first of the choices."""
+    return command("tables", uri, name, *_options(collected, whole_choices(collected)[0]))
+
+
+def _options(collected: Collected, where: Mapping[str, str]) -> list[str]:
+    chosen = [part for column, value in where.items() for part in ("--where", f"{column}={value}")]
+    return [*chosen, *_baseline(collected, where), *(["--allow-missing"] if collected.missing else [])]
 
 
 def _baseline(collected: Collected, where: Mapping[str, str]) -> list[str]:

@@ -146,6 +146,7 @@ DRAWN = [
 ]
 
 
+ALL = ["tables", "sweep", "--allow-missing", "--format", "md"]
 EXPLAINED = ["explain", "sweep", "gains", "similarity=qnorm", "score"]
 
 
@@ -153,7 +154,7 @@ SYMMETRIC = ["recommend", "--family", "minilm", "--data", "tiny", "--task", "sts
 
 
 @pytest.mark.parametrize(
-    "arguments", [["status", "sweep"], ["tables", "sweep", "--allow-missing"], EXPLAINED, SYMMETRIC, *DRAWN]
+    "arguments", [["status", "sweep"], ["tables", "sweep", "--allow-missing"], ALL, EXPLAINED, SYMMETRIC, *DRAWN]
 )
 def test_over_a_sweep_folder_no_framework_is_loaded(workplace, arguments):
     code, loaded, output = densesweep(workplace, *arguments)

@@ -13,7 +13,7 @@ from orchestrator.kubernetes.logs import print_kept
 from orchestrator.kubernetes.submit import submit, tried
 from orchestrator.kubernetes.sweep_folder import UnseenError, open_folder, record_of
 from orchestrator.program import command
-from orchestrator.show import print_results
+from orchestrator.show_overview import print_results
 
 EXIT_OK, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
 

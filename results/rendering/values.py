@@ -36,7 +36,7 @@ def shown_rows(table: Table) -> Iterator[Row]:
         mark = _MARKS.get(row[table.rank]) if table.rank and row[table.rank] is not None else None
         cells = (
             Cell(
-                text=_text(column, row),
+                text=shown_text(column, row),
                 mark=mark if column.ranked else None,
                 stars=(row[column.marks] or "") if column.marks else "",
             )
@@ -51,7 +51,8 @@ def is_text(column: Column) -> bool:
     return column.kind == "text"
 
 
-def _text(column: Column, row: Mapping[str, Any]) -> str | None:
+def shown_text(column: Column, row: Mapping[str, Any]) -> str | None:
+    """The text of a column in a row of a table; None where its value is absent."""
     value = row[column.key]
     upper = row[column.upper] if column.upper else value
     if _is_absent(value) or _is_absent(upper):

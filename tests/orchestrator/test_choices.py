@@ -94,7 +94,9 @@ def test_what_is_no_choice_is_refused(where, message):
 
 def test_tables_that_a_choice_leaves_nothing_of_say_so_and_the_others_are_shown(sweep):
     """The baseline's gain over itself is in no table of comparisons."""
-    result = CliRunner().invoke(app, ["tables", sweep, "--where", "similarity=cosine"], catch_exceptions=False)
+    result = CliRunner().invoke(
+        app, ["tables", sweep, "--format", "md", "--where", "similarity=cosine"], catch_exceptions=False
+    )
     assert result.exit_code == 0
     told = "note: nothing in table 'significance': --where similarity=cosine: no row of this table has it"
     assert f"{told} (there are: qnorm)" in result.stderr

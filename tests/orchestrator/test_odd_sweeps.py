@@ -19,7 +19,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from orchestrator.cli import app, main
-from orchestrator.show import print_results
+from orchestrator.show_overview import print_results
 from results.layout import SWEEP_RECORD, to_bytes
 from results.rows import table_of
 from results.store import open_store
@@ -47,7 +47,8 @@ KINDS = {
     "answers": "answers/",
 }
 COMMANDS = {
-    "tables": ["tables", "{}", "--allow-missing"],
+    "overview": ["tables", "{}", "--allow-missing"],
+    "tables": ["tables", "{}", "--allow-missing", "--format", "md"],
     "csv": ["tables", "{}", "--allow-missing", "--format", "csv", "-o", "{}/csv"],
     "latex": ["tables", "{}", "--allow-missing", "--format", "latex", "-o", "{}/latex"],
     "json": ["tables", "{}", "--allow-missing", "--format", "json", "-o", "{}/json"],
@@ -144,7 +145,11 @@ def test_every_command_stands_a_damaged_file(folder, kind):
     for command in COMMANDS:
         output, refused = ran(command, folder.store.uri)
         assert len(refused.splitlines()) <= 1, command
-        assert key in refused or command in ("status", "report", "explain", "plots"), (command, output, refused)
+        assert key in refused or command in ("status", "report", "explain", "plots", "overview"), (
+            command,
+            output,
+            refused,
+        )
 
 
 @pytest.mark.slow

@@ -10,7 +10,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from orchestrator.cli import app
-from orchestrator.show import print_results, print_status
+from orchestrator.show import print_status
+from orchestrator.show_overview import print_results
 from results.layout import SWEEP_RECORD, to_bytes
 from results.store import open_store
 from search_spaces.catalogue.data_sets import SPEARMAN
