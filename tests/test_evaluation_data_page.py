@@ -50,7 +50,7 @@ def test_the_examples_are_read(tmp_path):
 
 
 def test_the_readers_of_benchmarks_and_the_commands_stand_there():
-    from orchestrator.cli import data
+    from orchestrator.commands.data import data
 
     used = {entry.reader for entry in DATA_SETS.values() if entry.groups and not entry.is_scored}
     assert set(re.findall(r"^\| `(\w+)` \| ", PAGE[PAGE.index("| reader |") :], flags=re.MULTILINE)) == used

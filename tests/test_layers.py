@@ -26,7 +26,12 @@ HOMES = {
         "trainers/evaluation/reader.py",
     },
     "torch": {"trainers"},
-    "typer": {"orchestrator/cli.py", "orchestrator/jobs/command.py", "orchestrator/kubernetes/command.py"},
+    "typer": {
+        "orchestrator/cli.py",
+        "orchestrator/commands",
+        "orchestrator/jobs/command.py",
+        "orchestrator/kubernetes/command.py",
+    },
     "aiohttp": {"orchestrator/jobs/api.py"},
     "lightkube": {"orchestrator/kubernetes/api.py"},
 }
