@@ -16,6 +16,7 @@ from search_spaces.cell_checks import (
 from search_spaces.cells import Cell, cell_problems, cells
 from search_spaces.declared import Declared
 from search_spaces.evaluation_specs import IN_DOMAIN, GroupedEvaluation, evaluations, primary_groups
+from search_spaces.idle_values import idle_problems
 from search_spaces.pilots import pilot_data, pilot_problems, pilots
 from search_spaces.pools import tier_problems, with_contributors
 from search_spaces.problems import InputError, Problem
@@ -80,6 +81,7 @@ def expand(sweep: SweepFile, *, where: str) -> Expansion:
         *cell_problems(sweep, where),
         *missing_settings(sweep, where),
         *dead_settings(sweep, where),
+        *idle_problems([*cells(sweep), *_searched(sweep)], sweep, where),
         *untrainable(sweep, declared, where),
         *unvalidatable(sweep, declared, where),
         *task_problems([*cells(sweep), *_searched(sweep)], sweep, declared.data_sets, where),
