@@ -27,6 +27,8 @@ _OF_RUN = (
     *("trial.parquet", "history.parquet", "pilot.parquet", "probes.parquet"),
 )
 _OF_SWEEP = ("sweep.json", "sweep.yaml", "pools", "studies")
+_SENT = "a running sweep sends them as they end, densesweep sync SWEEP what MLflow lacks of one"
+_NOBODYS = "Default"  # the experiment that every server has
 _THREADS = 8  # each waits for the server most of the time
 
 
@@ -50,8 +52,11 @@ def mlflow_sources(experiment: str, uri: str | None) -> list[Source]:
         runs = list(_runs(client, _experiment_id(client, where, experiment)))
         parents = [run for run in runs if run.data.tags.get("kind") == "sweep"]
         if not parents:
-            raise _problem(where, "holds no sweep (a sweep is sent there by: densesweep sync SWEEP)")
-        return [_source(client, place, parent, runs, folder) for parent in parents]
+            raise _problem(where, f"holds no sweep ({_SENT})")
+        sources = [_source(client, place, parent, runs, folder) for parent in parents]
+        if not any(source.runs for source in sources):
+            raise _problem(where, f"holds no run of any trial or probe, only that of the sweep ({_SENT})")
+        return sources
     except InputError:
         raise
     except Exception as error:  # what MLflow raises of servers, databases and files has no common class
@@ -72,6 +77,8 @@ def _experiment_id(client: Any, where: str, name: str) -> str:
     found = client.get_experiment_by_name(name)
     if found is None or found.lifecycle_stage == "deleted":
         known = [experiment.name for experiment in client.search_experiments()]
+        if set(known) <= {_NOBODYS}:
+            raise _problem(where, f"there is no experiment '{name}': no sweep was sent to this server ({_SENT})")
         raise _problem(where, unknown_name("experiment", name, known))
     identity: str = found.experiment_id
     return identity

@@ -22,6 +22,7 @@ from mirrored_sweeps import (
 )
 from polars.testing import assert_frame_equal
 
+from orchestrator.mlflow_client import open_client
 from orchestrator.open_sources import open_sources
 from results import layout
 from results.collecting import write_collected
@@ -31,6 +32,7 @@ from results.tables.table import TableOptions
 from search_spaces.identity import trial_id
 from search_spaces.problems import InputError
 from search_spaces.specs import to_json
+from tests.densesweep_here import densesweep_here
 from tests.results.builders import probe, small_sweep
 
 
@@ -153,6 +155,30 @@ def test_a_mirror_that_lags_behind_its_folder_is_refused_beside_it(store):
     evaluate(store, QNORM, "pydoc", [0.2, 0.41])
     with pytest.raises(InputError, match="different rows of it"):
         open_sources([folder, uri])
+
+
+def test_a_server_without_runs_says_what_sends_them(store, tmp_path):
+    place = place_of(store)
+    client = open_client(place, "small")
+    what = f"mlflow:small@{place.uri}"
+    sent = "a running sweep sends them as they end, densesweep sync SWEEP what MLflow lacks of one"
+    assert refused(what, tmp_path) == f"there is no experiment 'small': no sweep was sent to this server ({sent})"
+    client.create_experiment("small", artifact_location=place.artifacts)
+    assert refused(what, tmp_path) == f"holds no sweep ({sent})"
+    mirrored(store)
+    assert refused(what, tmp_path) == f"holds no run of any trial or probe, only that of the sweep ({sent})"
+
+
+def refused(source, folder):
+    """What `tables` and `collect` say of a source, in one line each."""
+    found = set()
+    for command in (["tables", source], ["collect", source, "-o", str(folder / "all")]):
+        done = densesweep_here(*command, folder=folder)
+        assert (done.returncode, done.stdout) == (2, "")
+        [line] = done.stderr.splitlines()
+        found.add(line.removeprefix(f"error: {source}: "))
+    [said] = found
+    return said
 
 
 def test_an_experiment_or_database_that_is_not_there_is_told(store, monkeypatch):
