@@ -17,6 +17,7 @@ from results.missing import (
     Missing,
     missing_answers,
     missing_evaluations,
+    missing_norms,
     missing_pilots,
     missing_probes,
     missing_searched,
@@ -69,7 +70,7 @@ class Collected:
         answers: `trial_id`, the cell and the schema QA, without checkpoint hash.
         correlations: of scored pairs, `trial_id`, the cell, `group`, and what `results.spearman` gives.
         probes: the schema PROBES: what probes wrote, and of their cells what `results.pilots` reads of pilots.
-        missing: what the sweep asked for and the folder does not have.
+        missing: what the sweep asked for and the folder does not have, but for `missing_norms`.
         warnings: what makes the rows comparable only with care, one line each.
         unequal_searches: in what searches for hyperparameters did not treat similarities alike, one line each.
         findings: duplicate, version-mixed and tier-mixed trials, which are in the rows.
@@ -120,6 +121,11 @@ class Collected:
     def query_scores(self) -> dict[DataKey, QueryScores]:
         """The main measures as arrays; made once, since several tables need them."""
         return query_scores(self.scored, self.query_rows)
+
+    @cached_property
+    def missing_norms(self) -> tuple[Missing, ...]:
+        """Norms that the folder lacks of what it has scores of; looked for when asked for, since they are many."""
+        return tuple(missing_norms(self.store, self.trials, self.data_set_scores))
 
     @cached_property
     def every_trial(self) -> pl.DataFrame:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from results.asked import planned_evaluations
+from results.asked import asked_encodings, planned_evaluations
 from results.layout import (
     PlannedStudy,
     PlannedTrial,
@@ -23,7 +23,7 @@ from results.store import Readable
 from results.studies import read_study
 
 MissingKind = Literal[
-    "trial", "evaluation", "sts", "qa", "probe", "pilot"
+    "trial", "evaluation", "sts", "qa", "norms", "probe", "pilot"
 ]  # 'sts': on scored pairs; 'qa': a reader's answers
 _FAILED = "failed: "
 _SCORED = ["trial_id", "data_set", "data_hash", "split", "score_similarity"]
@@ -103,6 +103,19 @@ def missing_sts(store: Readable, expected: pl.DataFrame, correlations: pl.DataFr
 def missing_answers(store: Readable, expected: pl.DataFrame, answers: pl.DataFrame) -> Iterator[Missing]:
     """Expected answers of a reader without rows; the frames are those of `results.collect.Collected`."""
     yield from _absent(store, expected, answers, "qa")
+
+
+def missing_norms(store: Readable, trials: pl.DataFrame, scores: pl.DataFrame) -> Iterator[Missing]:
+    """Norms, or the judgements that tell them apart, of what has scores; the frames are those of `Collected`."""
+    scored = set(scores.select("trial_id", "data_set", "data_hash", "split", "tier").iter_rows())
+    for trial in trials.iter_rows(named=True):
+        for asked in asked_encodings(store, trial):
+            data, tier = asked.evaluation.data, asked.evaluation.tier
+            place = (trial["trial_id"], data.name, data.content_hash, data.split, tier)
+            if place in scored and not (store.exists(asked.norms) and store.exists(asked.judgements)):
+                what = f"norms on {data.name}/{data.split}{' on its pool' if tier == 'pool' else ''}"
+                reason = "its norms or judgements are not in the folder (run the sweep again)"
+                yield Missing(kind="norms", trial_id=trial["trial_id"], title=trial["title"], what=what, reason=reason)
 
 
 def _absent(store: Readable, expected: pl.DataFrame, found: pl.DataFrame, kind: MissingKind) -> Iterator[Missing]:

@@ -66,12 +66,12 @@ def overview(collected: Collected, options: TableOptions) -> Overview:
 
 
 def _summary(collected: Collected) -> str:
-    record = collected.record
+    record, missing = collected.record, (*collected.missing, *collected.missing_norms)
     asked = f"{_counted(len(record.trials), 'trial')} and {_counted(len(record.probes), 'probe')}"
-    if not collected.missing:
+    if not missing:
         return f"'{record.name}': {asked}, nothing is missing."
-    failed = sum(item.is_failed for item in collected.missing)
-    return f"'{record.name}': {asked}, {len(collected.missing)} missing{f', {failed} of them failed' * (failed > 0)}."
+    failed = sum(item.is_failed for item in missing)
+    return f"'{record.name}': {asked}, {len(missing)} missing{f', {failed} of them failed' * (failed > 0)}."
 
 
 def _counted(number: int, noun: str) -> str:
@@ -88,7 +88,7 @@ def _careful(collected: Collected, options: TableOptions) -> Iterator[str]:
 
 
 def _missing(collected: Collected) -> Iterator[str]:
-    lines: Sequence[str] = [str(item) for item in collected.missing]
+    lines: Sequence[str] = [str(item) for item in (*collected.missing, *collected.missing_norms)]
     yield from lines[:_MOST_MISSING]
     if len(lines) > _MOST_MISSING:
         yield f"and {len(lines) - _MOST_MISSING} more"

@@ -65,6 +65,12 @@ def a_trial_that_failed(folder):
     folder.plan_trial(trained("half"), status=failed("out of memory"))
 
 
+def norms_lost(folder):
+    """Scores are whole, so that only tables of norms have holes."""
+    fill(folder)
+    folder.store.delete(next(key for key in sorted(folder.store.list("encodings")) if key.endswith("norms.parquet")))
+
+
 def no_cosine(folder):
     fill(folder, similarities=("qnorm", "dot"))
 
@@ -90,7 +96,7 @@ def fill(folder, similarities=SIMILARITIES, **settings):
 
 
 SWEEPS = [two_tiers, answers_of_one_tier, two_training_data_sets, two_scales_of_pairs]
-SWEEPS += [two_settings, a_trial_that_failed, no_cosine, nothing_but_untrained, nothing_yet, fill]
+SWEEPS += [two_settings, a_trial_that_failed, norms_lost, no_cosine, nothing_but_untrained, nothing_yet, fill]
 
 
 @pytest.fixture(params=SWEEPS, ids=lambda make: make.__name__)
@@ -127,6 +133,22 @@ def test_what_a_run_and_status_print_can_be_copied(sweep):
             assert "# " in done(arguments)
         else:
             done([*arguments, "--help"])  # it serves until it is stopped
+
+
+def test_where_only_norms_lack_the_switch_is_printed_and_needed(tmp_path):
+    folder = SweepFolder(store=open_store(str(tmp_path / "sweep")), evaluations=(evaluation("attack", "in"),))
+    norms_lost(folder)
+    folder.store.write(SWEEP_RECORD, to_bytes(folder.record()))
+    console = Console(file=io.StringIO(), width=200)
+    print_results(folder.store, folder.record(), console)
+    text = console.file.getvalue()
+    [lost] = re.findall(r"^- (.+: norms on attack/test): ", text, re.MULTILINE)
+    [arguments] = [found for found in commands(text) if "--format" in found]
+    assert "--allow-missing" in arguments
+    assert lost.rpartition(": ")[0] in done(["tables", folder.store.uri, "missing"])
+    refused = CliRunner().invoke(app, [part for part in arguments if part != "--allow-missing"])
+    assert "table 'cohen_d' is not whole" in str(refused.exception)
+    assert "INCOMPLETE" in done(arguments)
 
 
 def test_together_the_commands_show_every_trial(sweep, tmp_path):

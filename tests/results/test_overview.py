@@ -13,6 +13,7 @@ from results.rendering.overview import parts
 from results.tables import TABLES, TableOptions
 from search_spaces.catalogue.data_sets import SPEARMAN
 from tests.results.builders import (
+    add_magnitudes,
     evaluation,
     failed,
     noisy_queries,
@@ -40,7 +41,7 @@ def cells(text, first, *rest):
     return line.split()[1 + len(rest) :]
 
 
-@pytest.mark.parametrize(("name", "most_lines"), [("small", 60), ("seeded", 40), ("two_scales", 40)])
+@pytest.mark.parametrize(("name", "most_lines"), [("small", 60), ("seeded", 40), ("two_scales", 50)])
 def test_it_fits_a_screen_and_each_gain_stands_as_in_the_table(name, most_lines, request):
     """The small sweep has scored pairs and answers, too."""
     collected = request.getfixturevalue(name)
@@ -103,6 +104,7 @@ def test_what_is_missing_is_said_and_its_cells_are_dashes(folder):
         folder.plan_trial(trained(similarity), status=failed("out of memory"))
     folder.add_trial(untrained(), untrained_queries((0.4, 0.2)))
     folder.add_probe(probe(), {16: -0.2})
+    add_magnitudes(folder)
     found = overview(collect(folder.store, folder.record()), TableOptions())
     text = text_of(collect(folder.store, folder.record()))
     assert found.summary == "'small': 7 trials and 1 probe, 5 missing, 5 of them failed."
