@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from mirrored_sweeps import free_port
+from mirrors import free_port
 
 _DEBIAN = Path("/usr/lib/postgresql")  # where Debian has the programs that are on no PATH
 _USERS = ("postgres", "nobody")  # of whom PostgreSQL may run: root it refuses

@@ -6,23 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mirrored_sweeps import (
-    COSINE,
-    QNORM,
-    RECORD,
-    SUMMARY,
-    UNTRAINED,
-    Server,
-    artifacts_of,
-    begin_trial,
-    client_of,
-    close,
-    end_trial,
-    open_tracking,
-    place_of,
-    runs_by_name,
-    write_checkpoint,
-)
+from mirrored_sweeps import COSINE, QNORM, RECORD, SUMMARY, UNTRAINED, begin_trial, end_trial, write_checkpoint
+from mirrors import Server, artifacts_of, client_of, close, open_tracking, place_of, runs_by_name
 
 from orchestrator.mirror import MANIFEST, Mirror
 from orchestrator.tracking import mirror_is_whole

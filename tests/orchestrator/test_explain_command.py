@@ -7,7 +7,8 @@ import socket
 from dataclasses import replace
 
 import pytest
-from mirrored_sweeps import COSINE, QNORM, RECORD, close, end_everything, open_tracking, place_of, runs_by_name
+from mirrored_sweeps import COSINE, QNORM, RECORD, end_everything
+from mirrors import close, open_tracking, place_of, runs_by_name
 
 from orchestrator.explain_command import explain_cell
 from orchestrator.open_sources import open_sources

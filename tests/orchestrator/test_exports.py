@@ -9,15 +9,12 @@ from mirrored_sweeps import (
     QNORM,
     RECORD,
     UNTRAINED,
-    all_runs,
-    close,
     end_everything,
     end_trial,
-    open_tracking,
-    place_of,
     planned_evaluation,
     pooled_sweep,
 )
+from mirrors import all_runs, close, open_tracking, place_of
 
 from orchestrator.exports import export_all
 from results.layout import PlannedTrial

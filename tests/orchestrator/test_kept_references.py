@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mirrored_sweeps import RECORD, all_runs, close, end_everything, open_tracking, place_of
+from mirrored_sweeps import RECORD, end_everything
+from mirrors import all_runs, close, open_tracking, place_of
 from typer.testing import CliRunner
 
 from orchestrator.cli import app

@@ -3,17 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from mirrored_sweeps import (
-    SUMMARY,
-    close,
-    end_everything,
-    end_sweep,
-    free_port,
-    open_tracking,
-    place_of,
-    runs_by_name,
-    snapshot,
-)
+from mirrored_sweeps import SUMMARY, end_everything
+from mirrors import close, end_sweep, free_port, open_tracking, place_of, runs_by_name, snapshot
 
 from orchestrator.tracking import TrackingPlace, mirror_is_whole
 from results.store import open_store

@@ -9,17 +9,14 @@ from mirrored_sweeps import (
     QNORM,
     RECORD,
     SUMMARY,
-    Server,
-    close,
     end_everything,
     end_trial,
     evaluate,
-    open_tracking,
-    place_of,
     pooled_sweep,
     write_checkpoint,
     write_status,
 )
+from mirrors import Server, close, open_tracking, place_of
 from polars.testing import assert_frame_equal
 
 from orchestrator.mlflow_client import open_client

@@ -18,26 +18,28 @@ from mirrored_sweeps import (
     RECORD,
     SUMMARY,
     TRIALS,
-    artifacts_of,
     begin_trial,
-    close,
     end_everything,
     end_probe,
     end_trial,
     evaluate,
     history,
-    inputs_of,
-    open_tracking,
-    place_of,
     plan_evaluations,
     planned_evaluation,
     rows_key,
+    write_status,
+)
+from mirrors import (
+    artifacts_of,
+    close,
+    inputs_of,
+    open_tracking,
+    place_of,
     run_live,
     run_script,
     runs_by_name,
     snapshot,
     steps_of,
-    write_status,
 )
 
 from orchestrator.events import Ended, Planned, Started
@@ -155,7 +157,8 @@ def test_syncing_again_writes_nothing(store):
 DRIVER_THAT_DIES = """
 import os, sys
 sys.path.insert(0, sys.argv[2])
-from mirrored_sweeps import COSINE, begin_trial, history, open_tracking
+from mirrored_sweeps import COSINE, begin_trial, history
+from mirrors import open_tracking
 from results.store import open_store
 from search_spaces.identity import trial_id
 store = open_store(sys.argv[1])
@@ -324,7 +327,8 @@ def test_extending_a_sweep_adds_to_its_runs(store, tmp_path):
 QUIET_DRIVER = """
 import sys
 sys.path.insert(0, sys.argv[2])
-from mirrored_sweeps import SUMMARY, close, end_everything, open_tracking
+from mirrored_sweeps import SUMMARY, end_everything
+from mirrors import close, open_tracking
 from orchestrator.tracking import TrackingPlace
 from results.store import open_store
 store = open_store(sys.argv[1])

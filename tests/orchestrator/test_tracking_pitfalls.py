@@ -6,19 +6,12 @@ import sqlite3
 from dataclasses import replace
 
 import pytest
-from mirrored_sweeps import (
-    COSINE,
-    FOLDER,
-    RECORD,
-    SUMMARY,
-    TRIALS,
+from mirrored_sweeps import COSINE, FOLDER, RECORD, SUMMARY, TRIALS, end_everything, end_trial, history
+from mirrors import (
     all_runs,
     client_of,
     close,
-    end_everything,
     end_sweep,
-    end_trial,
-    history,
     named_runs,
     open_tracking,
     place_of,
@@ -35,7 +28,8 @@ from orchestrator.tracking import TrackingPlace, end_left_running, left_running
 WRITER = """
 import sys
 sys.path.insert(0, sys.argv[2])
-from mirrored_sweeps import COSINE, SUMMARY, begin_trial, open_tracking, run_live
+from mirrored_sweeps import COSINE, SUMMARY, begin_trial
+from mirrors import open_tracking, run_live
 from orchestrator.tracking import TrackingPlace
 from results.store import open_store
 from search_spaces.identity import trial_id
@@ -176,7 +170,8 @@ def test_the_database_of_a_sweep_lets_readers_go_on(store, tmp_path):
 DRIVER_THAT_DIES = """
 import os, sys
 sys.path.insert(0, sys.argv[2])
-from mirrored_sweeps import COSINE, SUMMARY, begin_trial, open_tracking, run_live
+from mirrored_sweeps import COSINE, SUMMARY, begin_trial
+from mirrors import open_tracking, run_live
 from orchestrator.tracking import TrackingPlace
 from results.store import open_store
 from search_spaces.identity import trial_id

@@ -3,20 +3,12 @@
 import json
 
 import pytest
-from mirrored_sweeps import (
-    COSINE,
-    FOLDER,
-    QNORM,
-    SUMMARY,
-    TRIALS,
-    UNTRAINED,
+from mirrored_sweeps import COSINE, FOLDER, QNORM, SUMMARY, TRIALS, UNTRAINED, begin_trial, end_trial, history
+from mirrors import (
     Server,
     all_runs,
-    begin_trial,
     client_of,
     close,
-    end_trial,
-    history,
     named_runs,
     open_tracking,
     place_of,
@@ -41,7 +33,8 @@ NUM_WRITERS = 8
 WRITER = """
 import sys
 sys.path.insert(0, sys.argv[2])
-from mirrored_sweeps import COSINE, SUMMARY, begin_trial, open_tracking, run_live
+from mirrored_sweeps import COSINE, SUMMARY, begin_trial
+from mirrors import open_tracking, run_live
 from orchestrator.tracking import TrackingPlace
 from results.store import open_store
 from search_spaces.identity import trial_id

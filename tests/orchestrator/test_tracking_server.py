@@ -6,18 +6,8 @@ import select
 import socket
 
 import pytest
-from mirrored_sweeps import (
-    COSINE,
-    SUMMARY,
-    Server,
-    begin_trial,
-    history,
-    named_runs,
-    open_tracking,
-    run_live,
-    runs_by_name,
-    steps_of,
-)
+from mirrored_sweeps import COSINE, SUMMARY, begin_trial, history
+from mirrors import Server, named_runs, open_tracking, run_live, runs_by_name, steps_of
 
 from orchestrator import background
 from orchestrator.tracking import TrackingPlace
