@@ -1,6 +1,7 @@
 """Tiny real checkpoints, saved as a hub would hold them, and specs to read them with."""
 
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -140,6 +141,28 @@ def tiny_qwen3(tmp_path_factory: pytest.TempPathFactory) -> Path:
         initializer_range=0.3,
     )
     return _save(folder, Qwen3Model(config).to(torch.bfloat16), tokenizer)
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is converted or hashed is kept for this test alone."""
+    monkeypatch.setenv("DENSESWEEP_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def bert_copy(tiny_bert: Path, tmp_path: Path) -> Path:
+    """A copy of it, to change."""
+    return shutil.copytree(tiny_bert, tmp_path / "bert")
+
+
+@pytest.fixture
+def sharded(tiny_bert: Path, tmp_path: Path) -> Path:
+    """The same model in several files with an index."""
+    folder = shutil.copytree(tiny_bert, tmp_path / "sharded")
+    (folder / "model.safetensors").unlink()
+    BertModel.from_pretrained(tiny_bert).save_pretrained(folder, max_shard_size="50KB")
+    assert len(list(folder.glob("*.safetensors"))) > 2
+    return folder
 
 
 @pytest.fixture(scope="session")

