@@ -9,6 +9,9 @@ INSTALL := $(PIP) install --constraint constraints.txt
 # no CPU build of torch that comes from another index.
 CURVLINOPS := curvlinops-for-pytorch backpack-for-pytorch einconv einops jaxtyping linear_operator opt_einsum unfoldNd wadler_lindig
 
+# Tests start many processes, each of which would compile this project anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-heavy check bench samples format clean
 

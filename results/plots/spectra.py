@@ -281,19 +281,26 @@ def _of(statistic: str, *, what: str) -> Callable[[PlotSource], pl.DataFrame]:
     return rows
 
 
-SPECTRA = Plot(
+def _of_probes(
+    *, name: str, title: str, reading: str, statistic: str, what: str, draw: Callable[[pl.DataFrame, str], Figure]
+) -> Plot:
+    """A plot with a figure for each probe that has a statistic; it has the holes of the predictions."""
+    rows, holes = _of(statistic, what=what), holes_of("predictions")
+    return Plot(name=name, title=title, reading=reading, rows=rows, by=_BY, holes=holes, draw=draw)
+
+
+SPECTRA = _of_probes(
     name="spectra",
     title="Eigenvalues of the Fisher information",
     reading=(
         "Eigenvalues in the shared subspace over the largest one: the lower a curve ends, the larger kappa. Thin lines "
         "are smaller subspaces; gamma has two eigenvalues in no subspace."
     ),
-    rows=_of("eigenvalue", what="eigenvalues"),
-    by=_BY,
-    holes=holes_of("predictions"),
+    statistic="eigenvalue",
+    what="eigenvalues",
     draw=draw_spectra,
 )
-SENSITIVITY = Plot(
+SENSITIVITY = _of_probes(
     name="kappa_sensitivity",
     title="Sensitivity of log10 kappa",
     reading=(
@@ -301,33 +308,30 @@ SENSITIVITY = Plot(
         "Right: over the ridge, the grey line being the one that is used; a slope there means that the ridge decides, "
         "not the data."
     ),
-    rows=_of("log10_kappa_of_ridge", what="log10 kappa over a grid of ridges"),
-    by=_BY,
-    holes=holes_of("predictions"),
+    statistic="log10_kappa_of_ridge",
+    what="log10 kappa over a grid of ridges",
     draw=draw_sensitivity,
 )
-CONVERGENCE = Plot(
+CONVERGENCE = _of_probes(
     name="kappa_convergence",
     title="Convergence of the difference in log10 kappa",
     reading=(
         "qnorm minus dnorm from an eighth, a quarter, a half and all of the pools. More queries narrow the intervals; "
         "right of the dashed line each is narrow. Hollow marks have no interval, and may lie outside of a panel."
     ),
-    rows=_of("log10_kappa_of_queries", what="log10 kappa over numbers of queries"),
-    by=_BY,
-    holes=holes_of("predictions"),
+    statistic="log10_kappa_of_queries",
+    what="log10 kappa over numbers of queries",
     draw=draw_convergence,
 )
-DENSITIES = Plot(
+DENSITIES = _of_probes(
     name="fisher_densities",
     title="Density of eigenvalues",
     reading=(
         "The share of eigenvalues in a decade, of blocks in all their dimensions; marks at the foot are the largest "
         "ones. What lies far left are directions that hardly change a loss."
     ),
-    rows=_of("whole_density", what="a block 'head' or 'weights' (probe.blocks asks for them)"),
-    by=_BY,
-    holes=holes_of("predictions"),
+    statistic="whole_density",
+    what="a block 'head' or 'weights' (probe.blocks asks for them)",
     draw=draw_densities,
 )
 PLOTS = (SPECTRA, SENSITIVITY, CONVERGENCE, DENSITIES)

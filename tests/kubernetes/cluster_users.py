@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.densesweep_here import densesweep_here
+from tests.small_content import extended, small_content
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,21 +48,7 @@ class User:
 
 def sweep_content(name: str, namespace: str, mount: Path, **blocks: Any) -> dict[str, Any]:
     """A sweep of package data and one layer of MiniLM, and the small cluster that it is to run on."""
-    content: dict[str, Any] = {
-        "name": name,
-        "axes": {
-            "task": "contrastive",
-            "training_data": "attack",
-            "family": {"name": "minilm", "layers": 1, "max_query_length": 16, "max_document_length": 16},
-            "similarity": ["cosine", "qnorm"],
-            "init_regime": "finetune",
-            "seed": 0,
-            "scale": "fixed(20)",
-        },
-        "training": {"steps": 4, "global_batch": 8, "learning_rate": 1e-4},
-        "evaluation": {"groups": {"in_domain": "attack"}},
-        "probe": {"num_queries": 32, "candidates_per_query": 8},
-        "checkpoints": {"every_steps": 2},
+    content = small_content(name, "attack", steps=4) | {
         "cluster": {
             "namespace": namespace,
             "image": "registry.example/densesweep:0.1.0",
@@ -73,7 +60,4 @@ def sweep_content(name: str, namespace: str, mount: Path, **blocks: Any) -> dict
             "backoff_limit": 1,
         },
     }
-    for key, value in blocks.items():
-        merge = isinstance(content.get(key), dict) and isinstance(value, dict)
-        content[key] = {**content[key], **value} if merge else value
-    return content
+    return extended(content, blocks)

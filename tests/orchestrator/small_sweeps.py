@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from tests.densesweep_here import densesweep_here
+from tests.small_content import extended, small_content
 
 ANIMALS = ["ant", "bear", "cat", "dog", "eel", "fox", "goat", "hen", "ibex", "jay", "koala", "lion"]
 PLACES = ["in the wood", "by the sea", "on the hill", "at night"]
@@ -104,26 +105,9 @@ def _environment() -> Mapping[str, str]:
 def make_sweep_in(home: Path, **blocks: Any) -> Sweep:
     """Make a sweep in a folder; keyword arguments replace or extend blocks of the file."""
     write_collection(home / "data")
-    content = {
-        "name": "tiny",
+    content = small_content("tiny", "zoo", steps=6) | {
         "storage": str(home / "sweep"),
         "data_sets": [{"name": "zoo", "source": "path:data", "train_split": "train"}],
-        "axes": {
-            "task": "contrastive",
-            "training_data": "zoo",
-            "family": {"name": "minilm", "layers": 1, "max_query_length": 16, "max_document_length": 16},
-            "similarity": ["cosine", "qnorm"],
-            "init_regime": "finetune",
-            "seed": 0,
-            "scale": "fixed(20)",
-        },
-        "training": {"steps": 6, "global_batch": 8, "learning_rate": 1e-4},
-        "evaluation": {"groups": {"in_domain": "zoo"}},
-        "probe": {"num_queries": 32, "candidates_per_query": 8},
-        "checkpoints": {"every_steps": 2},
     }
-    for key, value in blocks.items():
-        merge = isinstance(content.get(key), dict) and isinstance(value, dict)
-        content[key] = {**content[key], **value} if merge else value
-    (home / "sweep.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    (home / "sweep.yaml").write_text(yaml.safe_dump(extended(content, blocks), sort_keys=False))
     return Sweep(file=home / "sweep.yaml", folder=home / "sweep")

@@ -25,18 +25,20 @@ def test_the_first_signal_asks_and_the_second_ctrl_c_ends(number):
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.parametrize("verb", ["run", "probe"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_stopped_before_it_places_anything_says_how_to_go_on(make_sweep, number):
+def test_a_run_that_is_stopped_before_it_places_anything_says_how_to_go_on(make_sweep, number, verb):
     """Its file is a pipe, from which nothing comes: that it is opened says that the run is reading it."""
     sweep = make_sweep()
     sweep.file.unlink()
     os.mkfifo(sweep.file)
-    driver = sweep.start("run", sweep.file.name)
+    driver = sweep.start(verb, sweep.file.name)
     with sweep.file.open("wb"):  # waits for the reader
         driver.send_signal(number)
         out, err = driver.communicate(timeout=60)
-    assert (driver.returncode, err) == (130, "")
-    assert "Stopped. To go on where it stopped: densesweep run sweep.yaml" in out
+    told, other = (out, err) if verb == "run" else (err, out)  # `probe` prints its table alone
+    assert (driver.returncode, other) == (130, "")
+    assert f"Stopped. To go on where it stopped: densesweep {verb} sweep.yaml" in told
 
 
 @pytest.mark.slow

@@ -115,20 +115,6 @@ def test_a_symmetric_task_has_nothing_to_predict(make_sweep):
     assert "it has no probe" in done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_one_that_is_stopped_says_how_to_go_on(make_sweep, number):
-    """Its file is a pipe, from which nothing comes: that it is opened says that the run is reading it."""
-    sweep = make_sweep()
-    sweep.file.unlink()
-    os.mkfifo(sweep.file)
-    driver = sweep.start("probe", sweep.file.name)
-    with sweep.file.open("wb"):  # waits for the reader
-        driver.send_signal(number)
-        out, err = driver.communicate(timeout=60)
-    assert (driver.returncode, out) == (130, "")
-    assert "Stopped. To go on where it stopped: densesweep probe sweep.yaml" in err
-
-
 @pytest.mark.slow
 def test_probes_run_without_training_and_a_run_finds_them_done(make_sweep):
     axes = {"init_regime": ["finetune", "random"]}

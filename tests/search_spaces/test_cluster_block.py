@@ -7,20 +7,7 @@ import pytest
 from search_spaces.cluster_block import ClusterBlock, is_secret, over
 from search_spaces.expand import expand
 from search_spaces.load import load_profile, parse_sweep
-
-SWEEP = """
-name: small
-axes:
-  task: contrastive
-  training_data: attack
-  family: minilm
-  similarity: [cosine, qnorm]
-  init_regime: finetune
-  seed: 0
-  scale: fixed(20)
-training: {steps: 2, global_batch: 4, learning_rate: 1e-4}
-evaluation: {groups: {in_domain: attack}}
-"""
+from tests.kubernetes.sweeps_on_clusters import SWEEP
 
 
 def parsed(text):
