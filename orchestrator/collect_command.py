@@ -30,7 +30,7 @@ def collect_sources(source: Source, output: Path, *, as_json: bool, console: Con
     except OSError as error:
         message = f"cannot be written ({error.strerror or error})"
         raise InputError([Problem(where=str(output), key="-o", message=message)]) from error
-    told = [*(_kind(item.is_failed) for item in collected.missing), *(found.kind for found in collected.findings)]
+    told = [*(_kind(item.is_failed) for item in collected.lacking), *(found.kind for found in collected.findings)]
     counts = dict(Counter(told))
     if as_json:
         facts = {
@@ -38,7 +38,7 @@ def collect_sources(source: Source, output: Path, *, as_json: bool, console: Con
             "sources": [{"uri": leaf.uri, "kind": leaf.kind, "sweep": leaf.record.name} for leaf in source.leaves],
             "num_rows": CollectedRows(output).num_rows,
             "found": counts,
-            "missing": [str(item) for item in collected.missing],
+            "missing": [str(item) for item in collected.lacking],
             "findings": [{"kind": found.kind, "told": str(found)} for found in collected.findings],
             "warnings": list(collected.warnings),
         }

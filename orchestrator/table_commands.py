@@ -32,12 +32,7 @@ def one_table_command(collected: Collected, uri: str, name: str) -> str:
 
 def _options(collected: Collected, where: Mapping[str, str]) -> list[str]:
     chosen = [part for column, value in where.items() for part in ("--where", f"{column}={value}")]
-    return [*chosen, *_baseline(collected, where), *(["--allow-missing"] if _has_holes(collected) else [])]
-
-
-def _has_holes(collected: Collected) -> bool:
-    """Whether some table is refused without the switch: tables of norms, too."""
-    return bool(collected.missing or collected.missing_norms)
+    return [*chosen, *_baseline(collected, where), *(["--allow-missing"] if collected.lacking else [])]
 
 
 def _baseline(collected: Collected, where: Mapping[str, str]) -> list[str]:

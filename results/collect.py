@@ -127,6 +127,11 @@ class Collected:
         """Norms that the folder lacks of what it has scores of; looked for when asked for, since they are many."""
         return tuple(missing_norms(self.store, self.trials, self.data_set_scores))
 
+    @property
+    def lacking(self) -> tuple[Missing, ...]:
+        """All that the folder lacks of what the sweep asked for."""
+        return (*self.missing, *self.missing_norms)
+
     @cached_property
     def every_trial(self) -> pl.DataFrame:
         """Rows of `expected` and `expected_sts`: every trial, whatever it is evaluated on."""

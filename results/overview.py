@@ -66,7 +66,7 @@ def overview(collected: Collected, options: TableOptions) -> Overview:
 
 
 def _summary(collected: Collected) -> str:
-    record, missing = collected.record, (*collected.missing, *collected.missing_norms)
+    record, missing = collected.record, collected.lacking
     asked = f"{_counted(len(record.trials), 'trial')} and {_counted(len(record.probes), 'probe')}"
     if not missing:
         return f"'{record.name}': {asked}, nothing is missing."
@@ -88,7 +88,7 @@ def _careful(collected: Collected, options: TableOptions) -> Iterator[str]:
 
 
 def _missing(collected: Collected) -> Iterator[str]:
-    lines: Sequence[str] = [str(item) for item in (*collected.missing, *collected.missing_norms)]
+    lines: Sequence[str] = [str(item) for item in collected.lacking]
     yield from lines[:_MOST_MISSING]
     if len(lines) > _MOST_MISSING:
         yield f"and {len(lines) - _MOST_MISSING} more"

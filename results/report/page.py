@@ -41,7 +41,7 @@ def render(collected: Collected, built: BuiltTables, plots: Sequence[DrawnPlot])
         record=collected.record,
         facts=list(_facts(collected)),
         warnings=collected.warnings,
-        num_missing=len(collected.missing),
+        num_missing=len(collected.lacking),
         tables=[table_view(table) for table in built.tables.values()],
         refused=dict(built.refused),
         plots=[_plot_view(drawn) for drawn in plots],
@@ -71,7 +71,7 @@ def _facts(collected: Collected) -> Iterable[tuple[str, str]]:
     yield "Probes", f"{probed} of {len(record.probes)} done" if record.probes else "none asked for"
     yield "Data sets", _data_sets(record)
     yield "Primary groups", ", ".join(record.primary_groups) or "none"
-    yield "Missing", f"{len(collected.missing)} (listed below)" if collected.missing else "nothing"
+    yield "Missing", f"{len(collected.lacking)} (listed below)" if collected.lacking else "nothing"
 
 
 def _data_sets(record: SweepRecord) -> str:

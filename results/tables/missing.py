@@ -17,7 +17,7 @@ def build(collected: Collected, options: TableOptions) -> Table:
     """
     missing = [
         ("failed" if item.is_failed else "missing", item.title, item.what, item.reason, item.trial_id or None)
-        for item in (*collected.missing, *collected.missing_norms)
+        for item in collected.lacking
     ]
     found = [(item.kind, item.title, item.what, item.reason, item.trial_id) for item in collected.findings]
     left_out = [("left out", cell.title, "no such cell", cell.reason, None) for cell in collected.record.left_out]

@@ -11,7 +11,16 @@ from orchestrator.open_sources import split_names
 from results.layout import SWEEP_RECORD, to_bytes
 from results.store import open_store
 from search_spaces.problems import InputError
-from tests.results.builders import SweepFolder, evaluation, failed, trained, two_queries, untrained, untrained_queries
+from tests.results.builders import (
+    SweepFolder,
+    add_magnitudes,
+    evaluation,
+    failed,
+    trained,
+    two_queries,
+    untrained,
+    untrained_queries,
+)
 
 DATA = (evaluation("attack", "in_domain"), evaluation("pydoc_small", "out_of_domain"))
 
@@ -23,6 +32,7 @@ def sweeps(tmp_path):
         folder = SweepFolder(store=open_store(str(tmp_path / name)), evaluations=DATA)
         folder.add_trial(trained(similarity), two_queries((0.5, 0.3)), packages={"torch": "2.0"})
         folder.add_trial(untrained(), untrained_queries((0.4, 0.2)), packages={"torch": "2.0"})
+        add_magnitudes(folder)
         folder.store.write(SWEEP_RECORD, to_bytes(folder.record()))
     return tmp_path
 

@@ -22,6 +22,7 @@ from search_spaces.identity import evaluation_id, trial_id
 from search_spaces.problems import InputError
 from tests.results.builders import (
     SweepFolder,
+    add_magnitudes,
     evaluation,
     evaluation_spec,
     failed,
@@ -111,6 +112,8 @@ def test_two_sweeps_are_one_and_so_is_the_folder_collected_of_them(folders, tmp_
     both.add_trial(untrained(), untrained_queries((0.4, 0.2)))
     both.add_trial(trained("qnorm"), two_queries((0.6, 0.4)))
     both.add_probe(probe(), {16: 0.1})
+    for folder in (one, other, both):
+        add_magnitudes(folder)
 
     joined = open_sources([uri(one), uri(other)])
     assert_alike(rows_of(uri(both)), collect_source(joined))
