@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -45,13 +46,16 @@ def test_import_contracts_hold():
     assert "0 broken" in done.stdout
 
 
+@cache
 def imported(file):
     """Top-level names of all modules that a file imports, anywhere in it."""
+    names = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
+            names |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module.partition(".")[0]
+            names.add(node.module.partition(".")[0])
+    return names
 
 
 @pytest.mark.parametrize("framework", sorted(HOMES))
@@ -60,7 +64,7 @@ def test_a_framework_lives_in_few_modules(framework):
         file.relative_to(PROJECT)
         for package in PACKAGES
         for file in (PROJECT / package).rglob("*.py")
-        if framework in set(imported(file))
+        if framework in imported(file)
     }
     strangers = {user.as_posix() for user in users if not HOMES[framework] & {user.as_posix(), *map(str, user.parents)}}
     assert not strangers

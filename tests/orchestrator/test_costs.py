@@ -112,6 +112,7 @@ def test_without_measurements_it_is_a_share_of_the_peak(trial, gpu, peak, said):
     assert "no bf16 training is measured yet" in speed.basis
 
 
+@pytest.mark.slow
 def test_lengths_are_about_those_of_the_tokenizer():
     """Docstrings of Python, by MiniLM's own tokenizer."""
     entry = DATA_SETS["pydoc_small"]

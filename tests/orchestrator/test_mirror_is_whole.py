@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from mirrored_sweeps import SUMMARY, end_everything
 from mirrors import close, end_sweep, free_port, open_tracking, place_of, runs_by_name, snapshot
 
@@ -59,6 +60,7 @@ def test_a_moved_sweep_folder_fills_its_database_anew_and_one_that_stays_does_no
     assert mirror_is_whole(moved, place)
 
 
+@pytest.mark.slow
 def test_a_database_that_others_share_is_never_deleted(store, tmp_path):
     shared = TrackingPlace(uri=f"sqlite:///{tmp_path}/shared.db", artifacts=(tmp_path / "a").as_uri())
     end_everything(store)

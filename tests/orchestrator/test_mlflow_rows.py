@@ -131,6 +131,7 @@ def test_pools_come_along(store):
     assert any("pydoc/test 100 of 1,000" in note for note in table.notes)
 
 
+@pytest.mark.slow
 def test_a_folder_and_its_mirror_are_one_sweep(store, tmp_path):
     end_everything(store)
     folder, uri = mirrored(store)

@@ -291,6 +291,7 @@ def test_a_report_into_a_folder_is_refused(folder, tmp_path):
     assert "is a folder (give a file)" in str(result.exception)
 
 
+@pytest.mark.slow
 def test_two_reports_at_once_leave_a_whole_page_and_nothing_else(folder, tmp_path):
     page = tmp_path / "out" / "r.html"
     command = [sys.executable, "-m", "orchestrator.cli", "report", folder.store.uri, "-o", str(page)]

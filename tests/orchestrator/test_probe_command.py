@@ -69,7 +69,7 @@ def test_data_that_only_evaluations_read_may_be_missing(make_sweep):
 )
 def test_bad_input_is_one_line(make_sweep, change, arguments, message):
     sweep = make_sweep(**change)
-    done = sweep.command("probe", sweep.file.name, *arguments)
+    done = sweep.here("probe", sweep.file.name, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     [line] = done.stderr.splitlines()
     assert line.startswith("error: ")

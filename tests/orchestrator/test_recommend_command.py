@@ -15,6 +15,7 @@ from test_families import folder_of
 
 from results.layout import to_bytes
 from results.store import open_store
+from tests.densesweep_here import densesweep_here
 from tests.results.builders import seeded_sweep, small_sweep
 
 PROJECT = Path(__file__).parents[2]
@@ -62,10 +63,10 @@ def recommend(home, *arguments, **variables):
 )
 def test_bad_input_is_one_line(home, arguments, message):
     folder_of(home / "plain", modules=())
-    code, out, err = recommend(home, *arguments)
-    assert (code, out) == (2, "")
-    assert all(line.startswith("error: ") for line in err.splitlines())
-    assert message in err.splitlines()[0]
+    done = densesweep_here("recommend", *arguments, folder=home, variables={"COLUMNS": "1000"})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert all(line.startswith("error: ") for line in done.stderr.splitlines())
+    assert message in done.stderr.splitlines()[0]
 
 
 @pytest.mark.parametrize("damage", ["no qrels", "other splits", "nothing relevant"])

@@ -132,13 +132,18 @@ def test_a_pilot_is_no_trial_of_as_many_steps():
     assert prefix_id(pilot("qnorm")) is None
 
 
-@pytest.mark.parametrize("name", [name for name in TABLES if name not in OF_PILOTS])
-def test_no_table_of_results_knows_of_pilots(tmp_path, small, name):
-    """Pilots of every cell, far better and worse than any trial: each format is the same to the last byte."""
-    folder = small_sweep(open_store(str(tmp_path / "sweep")))
+@pytest.fixture(scope="module")
+def with_pilots(tmp_path_factory):
+    """The small sweep with pilots of every cell, far better and worse than any trial."""
+    folder = small_sweep(open_store(str(tmp_path_factory.mktemp("piloted"))))
     for cell in ({}, {"init_regime": "random"}, {"family": "smollm2", "layers": 2, "init_regime": "from_base"}):
         piloted(folder, scores={"qnorm": QNORM + 0.4, "dnorm": DNORM - 0.1, "dot": DNORM}, **cell)
-    with_pilots = collected(folder)
+    return collected(folder)
+
+
+@pytest.mark.parametrize("name", [name for name in TABLES if name not in OF_PILOTS])
+def test_no_table_of_results_knows_of_pilots(with_pilots, small, name):
+    """Each format is the same to the last byte."""
     assert with_pilots.probes.height > small.probes.height
     for output_format in FORMATS:
         tables = [TABLES[name].build(found, TableOptions()) for found in (small, with_pilots)]

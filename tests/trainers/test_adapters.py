@@ -30,7 +30,7 @@ RANK = 3
 MERGING = 1e-5  # of an embedding's norm: what is stated of `merged`
 
 
-@pytest.fixture(params=["mean-bert", "last-qwen3", "mean-minilm"])
+@pytest.fixture(params=["mean-bert", "last-qwen3", pytest.param("mean-minilm", marks=pytest.mark.slow)])
 def spec(request, make_spec, minilm):
     pooling, _, name = request.param.partition("-")
     if name == "minilm":

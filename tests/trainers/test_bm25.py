@@ -117,6 +117,7 @@ def test_more_are_asked_for_than_there_are():
     assert bm25_top(corpus, [], 2).shape == (0, 2)
 
 
+@pytest.mark.slow
 def test_scifact_has_its_published_figure(shared_data):
     """Pyserini's is 0.6789, of Lucene itself, which rounds lengths."""
     entry = DATA_SETS["scifact"].read_from(f"path:{shared_data('scifact')}")

@@ -108,6 +108,7 @@ def test_seeds_and_similarities_have_ends_of_their_own(trial):
     assert trial_id(longer(trial)) != trial_id(trial)
 
 
+@pytest.mark.slow
 def test_the_best_checkpoint_may_be_one_of_the_shorter_training(trial, tmp_path):
     short = validated(longer(trial, 20, **STILL))
     train_here(short, tmp_path / "both")
@@ -123,6 +124,7 @@ def test_the_best_checkpoint_may_be_one_of_the_shorter_training(trial, tmp_path)
     assert hashes[0] == hashes[1] != digest
 
 
+@pytest.mark.slow
 def test_a_chain_keeps_the_best_of_its_first_part(trial, tmp_path):
     short = validated(longer(trial, 10, learning_rate=0.3, warmup_steps=0))
     for steps in (10, 20, 30):

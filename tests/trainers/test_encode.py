@@ -149,7 +149,7 @@ def test_no_texts(make_spec, tiny_bert) -> None:
     assert encode(start_encoder(make_spec(tiny_bert), None), [], "document").shape == (0, 32)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_tokens_of_a_beginning_are_those_of_the_whole_text(any_spec, seed: int) -> None:
     rng = np.random.default_rng(seed)
     encoder = start_encoder(any_spec, None)

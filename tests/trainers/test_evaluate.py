@@ -1,5 +1,6 @@
 """Evaluation of real MiniLM checkpoints against trec_eval called directly on the training scores."""
 
+import functools
 import json
 from collections.abc import Iterable
 from dataclasses import replace
@@ -113,6 +114,7 @@ def per_query(checkpoint: Path, evaluation: EvaluationSpec, similarity: Similari
     return read_rows(store, key, "per_query").to_pylist()
 
 
+@functools.cache
 def embedded(checkpoint: Path, evaluation: EvaluationSpec):
     """(query ids, document ids, raw embeddings of both) of a data set, without anything of `evaluate`."""
     collection = data_sets.load(evaluation.data.entry)
@@ -150,15 +152,22 @@ def assert_equals_trec_eval(checkpoint: Path, evaluation: EvaluationSpec, simila
         assert row["value"] == pytest.approx(value, abs=1e-9), row
 
 
-@pytest.mark.parametrize("similarity", [*FIXED, LEARNED], ids=lambda s: s.name)
-def test_rows_are_trec_evals_numbers(beir, checkpoints, tmp_path, similarity: SimilaritySpec) -> None:
-    store = open_store(str(tmp_path))
+@pytest.fixture(scope="module")
+def scored(beir, checkpoints, tmp_path_factory):
+    """The checkpoint's own similarity, an evaluation, and a store with its rows under every similarity."""
+    store = open_store(str(tmp_path_factory.mktemp("scored")))
     evaluation = evaluation_of(beir, measures=("nDCG@10", "R@5", "R@100", "RR@10"), exclusion="excluded_ids")
-    checkpoint = checkpoints["learned"]
-    own = load_checkpoint(checkpoint).similarity
+    own = load_checkpoint(checkpoints["learned"]).similarity
     assert own is not None
+    evaluate(checkpoints["learned"], evaluation, [*FIXED, own], store=store)
+    return own, evaluation, store
+
+
+@pytest.mark.parametrize("similarity", [*FIXED, LEARNED], ids=lambda s: s.name)
+def test_rows_are_trec_evals_numbers(checkpoints, scored, similarity: SimilaritySpec) -> None:
+    own, evaluation, store = scored
+    checkpoint = checkpoints["learned"]
     similarity = own if similarity.trained else similarity  # its gammas went through float32
-    evaluate(checkpoint, evaluation, [similarity], store=store)
     assert_equals_trec_eval(checkpoint, evaluation, similarity, store)
     values = [row["value"] for row in per_query(checkpoint, evaluation, similarity, store)]
     assert 0.1 < np.mean(values) < 0.9
@@ -282,6 +291,7 @@ def test_judgements_are_kept_beside_the_norms_and_made_again_where_they_are_miss
     assert run(checkpoint, evaluation, store) == []
 
 
+@pytest.mark.slow
 def test_blocks_of_the_corpus_change_nothing(beir, checkpoints, tmp_path, monkeypatch) -> None:
     evaluation, values = evaluation_of(beir, exclusion="excluded_ids"), []
     for rows in (corpus_pass.BLOCK_DOCUMENTS, 7):

@@ -155,7 +155,7 @@ def test_changed_pairs_and_a_diverged_encoder_write_nothing(tmp_path, entry, che
     assert store.list("evaluations") == []
 
 
-@pytest.mark.parametrize("name", ["cosine", "learnable"])
+@pytest.mark.parametrize("name", [pytest.param("cosine", marks=pytest.mark.slow), "learnable"])
 def test_a_trial_learns_the_scores_and_evaluates_what_is_missing_once(tmp_path, entry, minilm, name):
     entry_of = SIMILARITIES[name]
     similarity = SimilaritySpec(name=name, gamma_q=entry_of.gamma_q, gamma_d=entry_of.gamma_d, trained=entry_of.trained)

@@ -183,6 +183,7 @@ def test_head_in_a_subspace_is_the_explicit_matrix_of_symmetric_maps(pool, point
     torch.testing.assert_close(found[:3, :3], leading, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_head_spectrum_by_products_is_that_of_the_gram_matrix(point):
     """More gradients than a Gram matrix takes; here both are possible, and the explicit matrix too."""
     pools = [made_pool(seed, size=46) for seed in range(2)]

@@ -30,7 +30,10 @@ def spec_of(data, encoder, name, scale):
     return trial.__class__(**{**vars(trial), "scale": scale})
 
 
-@pytest.mark.parametrize("name", list(SIMILARITIES))
+@pytest.mark.parametrize(
+    "name",
+    [name if name in ("qnorm", "learnable") else pytest.param(name, marks=pytest.mark.slow) for name in SIMILARITIES],
+)
 def test_the_divisor_is_the_starting_encoders_norms_and_stands_in_the_checkpoint(data, minilm, name, tmp_path):
     trial = spec_of(data, minilm, name, ScaleSpec(mode="matched", value=20.0))
     result, _ = train_here(trial, tmp_path)

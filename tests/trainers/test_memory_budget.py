@@ -50,6 +50,7 @@ def everything(checkpoint, evaluations, folder) -> list:
     return found
 
 
+@pytest.mark.slow
 def test_no_bit_and_no_identity_depends_on_the_budget(checkpoint, evaluations, tmp_path):
     budgets = [None, least_budget(2, SIZE), least_budget(2, SIZE) + (1 << 20), 4 << 30]
     tiles = [tiling(budget_of_each(b, 2, SIZE), 100, SIZE, device="cpu").num_documents for b in budgets if b]

@@ -323,6 +323,7 @@ sys.stdout.buffer.write(found.document_QK.tobytes() + found.score_QK.tobytes())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(multiprocessing.cpu_count() < 2, reason="one core: there is nothing to compare")
 def test_threads_change_no_bit() -> None:
     one, two = (

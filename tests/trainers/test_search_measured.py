@@ -80,7 +80,10 @@ def word_vectors(texts: list[str], size: int) -> np.ndarray:
     return vectors
 
 
-@pytest.mark.parametrize(("name", "split", "threshold"), [("scifact", "test", 1), ("cranfield", "test", 2)])
+@pytest.mark.parametrize(
+    ("name", "split", "threshold"),
+    [pytest.param("scifact", "test", 1, marks=pytest.mark.slow), ("cranfield", "test", 2)],
+)
 def test_whole_collections_give_trec_evals_numbers(shared_data, name: str, split: str, threshold: int) -> None:
     folder: Path = shared_data(name)
     corpus = [json.loads(line) for line in (folder / "corpus.jsonl").open()]

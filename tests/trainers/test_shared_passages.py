@@ -92,7 +92,7 @@ def different_texts(*evaluations: EvaluationSpec) -> int:
     return len({f"{row['title']} {row['text']}".strip() for corpus in corpora for row in corpus})
 
 
-@pytest.mark.parametrize("shard", [16_384, 13])
+@pytest.mark.parametrize("shard", [pytest.param(16_384, marks=pytest.mark.slow), 13])
 def test_shared_passages_are_encoded_once_and_give_the_same_rows(
     sharing, checkpoint, tmp_path, monkeypatch, shard: int
 ) -> None:

@@ -22,6 +22,7 @@ print("same")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["import torch, faiss", "import faiss, torch", "", "import faiss"])
 def test_the_oracle_of_search_tests_works_beside_torch_whichever_is_imported_first(first):
     code = f"{first}\nfrom trainers.threads import set_threads\n{CHECK}"
@@ -29,6 +30,7 @@ def test_the_oracle_of_search_tests_works_beside_torch_whichever_is_imported_fir
     assert (done.returncode, done.stdout) == (0, "same\n"), done.stderr
 
 
+@pytest.mark.slow
 def test_a_trial_loads_one_openmp_runtime():
     code = """
 import trainers.trial, trainers.search, trainers.evaluation.evaluate, torch

@@ -25,7 +25,7 @@ SCALE = ScaleSpec(mode="matched", value=20.0, divisor=31.25)
 SIDES = ("query", "document")
 
 
-@pytest.fixture(params=["mean-bert", "last-qwen3", "mean-minilm"])
+@pytest.fixture(params=["mean-bert", "last-qwen3", pytest.param("mean-minilm", marks=pytest.mark.slow)])
 def separate(request, make_spec, minilm):
     """Two towers over each kind of architecture, with a prompt and a length for each side."""
     pooling, _, name = request.param.partition("-")

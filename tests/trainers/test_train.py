@@ -231,6 +231,7 @@ def test_time_policies():
     assert not CheckpointPolicy(every_steps=3).is_due(7, math.inf)
 
 
+@pytest.mark.slow
 def test_what_is_held_of_the_graphs_changes_no_bit(spec, tmp_path, monkeypatch):
     """Whatever `chunk_size` says, and whatever memory is free, in another attempt too."""
     monkeypatch.setattr("trainers.training.train.CHUNK_TOKENS", {"cpu": 32})  # several chunks of a tiny batch

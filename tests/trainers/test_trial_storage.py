@@ -82,6 +82,7 @@ def test_the_best_checkpoint_and_the_last_are_kept_and_nothing_else_of_a_trainin
     assert store.list("unfinished") == []
 
 
+@pytest.mark.slow
 def test_a_trial_in_an_object_store_killed_and_resumed_equals_one_on_a_disk(trial, evaluation, undisturbed, s3_bucket):
     uri = f"{s3_bucket}/{secrets.token_hex(6)}"
     key = trial_id(trial)
@@ -125,6 +126,7 @@ def test_a_trial_on_a_full_disk_waits_and_equals_an_undisturbed_one(trial, evalu
         assert store.leftovers() == ()
 
 
+@pytest.mark.slow
 def test_a_full_disk_elsewhere_is_waited_for_too(trial, evaluation, undisturbed, tmp_path):
     """Such as that of temporary files: the trial goes on from its last checkpoint when there is space."""
     with small_disk(tmp_path / "disk", MIB) as disk:
