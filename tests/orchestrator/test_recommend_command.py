@@ -78,9 +78,9 @@ def test_data_without_training_pairs_is_one_line(home, damage):
         (qrels / "train.tsv").unlink()
     else:
         (qrels / "train.tsv").write_text("query-id\tcorpus-id\tscore\nqd0-0\td0-0\t0\n")
-    code, out, err = recommend(home, "--family", "minilm", "--data", "zoo")
-    assert (code, out) == (2, "")
-    [line] = err.splitlines()
+    done = densesweep_here("recommend", "--family", "minilm", "--data", "zoo", folder=home)
+    assert (done.returncode, done.stdout) == (2, "")
+    [line] = done.stderr.splitlines()
     told = {
         "no qrels": "qrels",
         "other splits": "has no split 'train' to take training pairs from (there are: test; take one that you will not",
