@@ -1,7 +1,7 @@
 """The answer of a sweep at a glance: similarities side by side, what predictors called, and what to be careful of."""
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from results.collect import Collected
@@ -12,8 +12,10 @@ from results.selection import NothingChosenError, SelectionError, select_trials
 from results.tables import applicable
 from results.tables.parts import declaration_notes, fairness_lines, warning_notes
 from results.tables.table import TableOptions
+from results.whole_choices import whole_choices
 
 _MOST_MISSING = 4  # lines
+_MOST_CHOICES = 3  # whose tables are shown one below the other
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +52,7 @@ def overview(collected: Collected, options: TableOptions) -> Overview:
     shown = applicable(collected.record)
     for name, build in (*score_sections(shown).items(), *check_sections(shown).items()):
         try:
-            sections += build(collected, options)
+            sections += _of_each_choice(build, collected, options)
         except NothingChosenError as error:
             nothing[name] = str(error)
         except SelectionError as error:
@@ -63,6 +65,29 @@ def overview(collected: Collected, options: TableOptions) -> Overview:
         refused=refused,
         nothing=nothing,
     )
+
+
+def _of_each_choice(
+    build: Callable[[Collected, TableOptions], list[Section]], collected: Collected, options: TableOptions
+) -> list[Section]:
+    """The sections; where no one table can be made of all rows, those of each of the few choices that can be made."""
+    try:
+        return build(collected, options)
+    except NothingChosenError:
+        raise
+    except SelectionError:
+        every = whole_choices(collected)
+        if options.where or not 1 < len(every) <= _MOST_CHOICES:
+            raise
+    found = []
+    for where in every:
+        chosen = ", ".join(f"{column} {value}" for column, value in where.items())
+        with contextlib.suppress(SelectionError):  # a choice that says nothing of this table
+            sections = build(collected, replace(options, where=where))
+            found += [replace(section, title=f"{section.title} ({chosen})") for section in sections]
+    if not found:
+        return build(collected, options)
+    return found
 
 
 def _summary(collected: Collected) -> str:

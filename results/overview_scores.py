@@ -67,7 +67,7 @@ def _gains(collected: Collected, options: TableOptions) -> list[Section]:
     section = _section(
         table,
         rows.sort(~pl.col("group").is_in(primary), maintain_order=True) if _is_long(rows, "gains") else rows,
-        title=f"Gains against {baseline} in points of {_measures(rows)}, which is times 100; the best in bold",
+        title=f"Gains against {baseline} in points of {_measures(rows)} (times 100), the best in bold",
         first=(baseline, "baseline_score"),
     )
     return [replace(section, notes=(*section.notes, *_gain_notes(rows, options, only_given=only_given)))]
@@ -77,7 +77,7 @@ def _gain_notes(rows: pl.DataFrame, options: TableOptions, *, only_given: bool) 
     num_tests = rows["adjusted_p"].drop_nulls().len()
     if num_tests:
         correction = {"holm": "Holm", "benjamini-hochberg": "Benjamini-Hochberg"}[options.correction]
-        of = "another seed may differ" if only_given else "in parentheses: for these seeds only"
+        of = "another seed may differ" if only_given else "(*): for these seeds only"
         yield f"*, **, ***: adjusted p at most 0.05, 0.01, 0.001 ({correction}, {num_tests} gains); {of}."
     data, scales = (", ".join(rows[name].drop_nulls().unique().sort()) for name in ("training_data", "scale"))
     if data:

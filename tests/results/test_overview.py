@@ -138,13 +138,17 @@ def test_before_anything_is_trained_it_says_so(folder):
     assert "Highest score" not in text
 
 
-def test_a_sweep_that_cannot_be_one_table_says_how_to_choose(folder):
-    for data in ("attack", "pydoc"):
+@pytest.mark.parametrize("names", [["attack", "pydoc"], ["attack", "pydoc", "zoo", "code"]])
+def test_a_sweep_that_cannot_be_one_table_has_one_of_each_choice_or_says_how_to_choose(folder, names):
+    for data in names:
         folder.add_trial(trained("cosine", data=data), two_queries((0.5, 0.3)))
         folder.add_trial(trained("qnorm", data=data), two_queries((0.5, 0.4)))
     folder.add_trial(untrained(), untrained_queries((0.4, 0.2)))
     collected = collect(folder.store, folder.record())
-    assert "Table 'gains' is not shown: the rows hold more than one training data set" in text_of(collected)
+    text = text_of(collected)
+    is_refused = "Table 'gains' is not shown: the rows hold more than one training data set" in text
+    titles = [f"the best in bold (training_data {data})" in text.replace("\n", " ") for data in names]
+    assert (is_refused, set(titles)) == ((False, {True}) if len(names) == 2 else (True, {False}))
     assert "Gains against cosine" in text_of(collected, where={"training_data": "attack"})
 
 
