@@ -56,6 +56,7 @@ def test_a_sweep_that_has_only_begun_says_so(store):
     assert f"{summary.num_missing} missing" in summary.description
 
 
+@pytest.mark.slow
 def test_a_huge_sweep_fits_into_mlflow(store):
     """4 models in 30 groups: far more lines than a description has room for."""
     groups = [f"group_{number:02d}" for number in range(30)]

@@ -18,6 +18,7 @@ from results.store import open_store
 from results.tables import TABLES, applicable
 from results.tables.built import build_tables
 from results.tables.table import TableOptions
+from tests.results.builders import add_magnitudes
 
 
 class Page(HTMLParser):
@@ -128,6 +129,7 @@ def test_provenance_names_code_packages_weights_and_data(page):
 
 def test_what_is_missing_is_said_first(tmp_path):
     folder = hostile_sweep(open_store(str(tmp_path)), fails=True)
+    add_magnitudes(folder)
     text = page_of(collect(folder.store, folder.record())).decode()
     assert text.index("This sweep is not whole: 1 things") < text.index("<nav")
     assert "failed: " in text
