@@ -46,9 +46,12 @@ def collect_sources(source: Source, output: Path, *, as_json: bool, console: Con
         return
     for warning in collected.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    rows = ", ".join(f"{number:,} {name}" for name, number in CollectedRows(output).num_rows.items() if number)
+    rows = ", ".join(f"{num:,} {name}" for name, num in CollectedRows(output).num_rows.items() if num)
     found = ", ".join(f"{number} {name}" for name, number in counts.items()) or "nothing is missing"
-    console.print(f"{output}: {len(source.leaves)} sources; rows: {rows}", markup=False, soft_wrap=True)
+    number = len(source.leaves)
+    console.print(
+        f"{output}: {number} {'source' if number == 1 else 'sources'}; rows: {rows}", markup=False, soft_wrap=True
+    )
     console.print(f"{found}: {command('tables', str(output), 'missing')}", markup=False, soft_wrap=True)
 
 

@@ -171,9 +171,9 @@ class MlflowRuns:
         """Whether the run has the files of the checkpoint."""
         return self._runs[key].tags.get(_UPLOADED) == checkpoint_hash
 
-    def has_all(self, keys: Iterable[str]) -> bool:
-        """Whether each of these trials and probes has a run."""
-        return all(key in self._runs for key in keys)
+    def lacking(self, keys: Iterable[str]) -> tuple[str, ...]:
+        """Those of these trials and probes that have no run."""
+        return tuple(key for key in keys if key not in self._runs)
 
     def run_id(self, key: str) -> str:
         """The MLflow run of a trial or probe that has one."""

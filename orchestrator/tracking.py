@@ -245,9 +245,12 @@ class Tracking:
             self._uploads.submit(key, checkpoint_hash, self._runs.run_id(key))
 
     def _finish_sweep(self, state: SweepState, summary: SweepSummary) -> None:
+        if self._background.failure:
+            self._sync()
         self._mirror.refresh()
-        if self._background.failure or not self._runs.has_all(self._mirror.keys):
-            self._sync()  # all that has started, whether its events came here or not
+        for key in self._runs.lacking(self._mirror.keys):  # whose events did not come here
+            if outline := self._mirror.outline(key):
+                self._mirror_run(outline)
         if self._mirror.record.register_best:
             for best in self._mirror.best():
                 self._runs.register(best, f"{self._store.uri}/{checkpoint_prefix(best.trial_id)}")

@@ -21,6 +21,7 @@ from results.layout import SweepRecord, pilot_rows, spec_key, trial_prefix, tria
 from results.observed_sides import SIDES
 from results.rows import read_rows
 from results.schemas import QUERY_NORM
+from results.statistics.effect_sizes import SAME_NORMS
 from results.statistics.estimate import t_interval
 from results.store import Readable
 from results.stored_rows import frame_of
@@ -115,9 +116,11 @@ def _steps(found: Mapping[str, _Pilot]) -> int:
 
 
 def _gain_rows(found: Mapping[str, _Pilot]) -> Iterator[Row]:
-    qnorm, dnorm = (_values(found[side].scores) for side in SIDES)
+    qnorm, dnorm = _paired(*(found[side].scores for side in SIDES))
+    if not len(qnorm):
+        return
     difference_Q = qnorm - dnorm
-    low, high = _interval(float(difference_Q.mean()), float(difference_Q.std(ddof=1)), len(difference_Q))
+    low, high = _interval(difference_Q)
     yield _row(PILOT, "score", float(difference_Q.mean()), similarity="qnorm-dnorm", low=low, high=high)
     for side, values_Q in zip(SIDES, (qnorm, dnorm), strict=True):
         yield _row(PILOT, "score", float(values_Q.mean()), similarity=side)
@@ -128,34 +131,49 @@ def _gain_rows(found: Mapping[str, _Pilot]) -> Iterator[Row]:
 def _norm_rows(found: Mapping[str, _Pilot]) -> Iterator[Row]:
     if "dot" not in found:
         return
-    dnorm_Q, dot_Q = (_values(found[name].norms) for name in ("dnorm", "dot"))
+    dnorm_Q, dot_Q = _paired(*(found[name].norms for name in ("dnorm", "dot")))
+    if not len(dnorm_Q):
+        return
     for name, norm_Q in (("dnorm", dnorm_Q), ("dot", dot_Q)):
         yield _row(PILOT_NORMS, "query_norm_cv", float(np.std(norm_Q) / norm_Q.mean()), similarity=name)
     num = len(dnorm_Q)
     whole = float(_log10_cv(dnorm_Q) - _log10_cv(dot_Q))
+    if not np.isfinite(whole):
+        return
+    if num < MIN_QUERIES:
+        yield _row(PILOT_NORMS, "log10_cv_ratio", whole)
+        return
     without_Q = np.array([_log10_cv(np.delete(dnorm_Q, i)) - _log10_cv(np.delete(dot_Q, i)) for i in range(num)])
+    if not np.isfinite(without_Q).all():  # one query's norm is all that varies
+        yield _row(PILOT_NORMS, "log10_cv_ratio", whole)
+        return
     pseudo_Q = num * whole - (num - 1) * without_Q
-    if np.isfinite(whole):
-        low, high = _interval(float(pseudo_Q.mean()), float(pseudo_Q.std(ddof=1)), num)
-        yield _row(PILOT_NORMS, "log10_cv_ratio", float(pseudo_Q.mean()), low=low, high=high)
+    low, high = _interval(pseudo_Q)
+    yield _row(PILOT_NORMS, "log10_cv_ratio", float(pseudo_Q.mean()), low=low, high=high)
 
 
-def _values(of_queries: Values | None) -> NDArray[np.float64]:
-    """In the order of the queries' ids: pilots of one setting are scored on the same ones."""
-    assert of_queries is not None, "only pilots that have ended are compared"
-    return np.array([of_queries[key] for key in sorted(of_queries)])
+def _paired(one: Values | None, other: Values | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Of the queries that both have a finite value of, in the order of their ids."""
+    assert one is not None, "only pilots that have ended are compared"
+    assert other is not None, "only pilots that have ended are compared"
+    both = sorted(key for key in one.keys() & other.keys() if np.isfinite((one[key], other[key])).all())
+    return np.array([one[key] for key in both]), np.array([other[key] for key in both])
 
 
 def _log10_cv(norm_Q: NDArray[np.float64]) -> float:
-    with np.errstate(divide="ignore"):
-        return float(np.log10(np.std(norm_Q) / norm_Q.mean()))
+    """Minus infinity where norms do not vary, or differ by float32's rounding."""
+    mean = float(norm_Q.mean())
+    variation = float(np.std(norm_Q)) / mean if mean > 0 else 0.0
+    return float(np.log10(variation)) if variation > SAME_NORMS else -np.inf
 
 
-def _interval(value: float, deviation: float, num: int) -> tuple[float | None, float | None]:
-    """Student's, of a mean of `num` values; none of so few that it says nothing, or of what is not finite."""
-    if num < MIN_QUERIES or not np.isfinite(deviation):
+def _interval(values_Q: NDArray[np.float64]) -> tuple[float | None, float | None]:
+    """Student's, of the mean; none of so few values that it says nothing."""
+    if len(values_Q) < MIN_QUERIES:
         return None, None
-    return t_interval(value, deviation / num**0.5, num - 1, LEVEL)
+    return t_interval(
+        float(values_Q.mean()), float(values_Q.std(ddof=1)) / len(values_Q) ** 0.5, len(values_Q) - 1, LEVEL
+    )
 
 
 def _row(

@@ -76,6 +76,11 @@ def _rows(source: PlotSource) -> pl.DataFrame:
     has_splits = pl.col("split").n_unique().over("data_set") > 1
     named = of_kind.with_columns(group=pl.when(has_splits).then(split).otherwise("data_set"))
     gains = over_baseline(source, "gains_by_dataset")
+    if source.options.pool:
+        raise NothingToDrawError(
+            "a gain is a mean over training data sets (--pool), Cohen's d is of the checkpoints of one: choose one "
+            "(--where training_data=NAME)"
+        )
     key = [*_MODEL, "similarity", "group"]
     points = named.join(
         gains.select(*key, "groups", "gain", "baseline"), on=key, nulls_equal=True, maintain_order="left"

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from results.plots.plot import NothingToDrawError, Plot, PlotSource, holes_of, line_name
 from results.plots.style import COLUMN, GREY, mark, new_figure, numbered_look, shortened, styled, titled
@@ -17,7 +18,8 @@ def draw(rows: pl.DataFrame, title: str) -> Figure:
     """A mark for each model and init regime, in the quadrants where the call holds and where it fails.
 
     `rows` are of table `fisher_check` and one `predictor`: `model`, `init_regime`, `scale`, `seed`, `difference_min`,
-    `difference_max`, `low`, `high` (qnorm - dnorm of the statistic), `qnorm_score`, `dnorm_score` (0 to 1), `call`.
+    `difference_max`, `low`, `high` (qnorm - dnorm of the statistic), `qnorm_min` (None where the predictor sees no
+    sides), `qnorm_score`, `dnorm_score`, `gain_low`, `gain_high` (0 to 1), `call`.
     """
     several_scales = rows["scale"].n_unique() > 1
     names = [line_name(row, with_scale=several_scales) for row in rows.iter_rows(named=True)]
@@ -30,18 +32,28 @@ def draw(rows: pl.DataFrame, title: str) -> Figure:
         if row["low"] is not None and row["high"] is not None:
             axes.plot([row["low"], row["high"]], [gain, gain], color=look.colour, linewidth=1.0)
         middle = (row["difference_min"] + row["difference_max"]) / 2
+        if row["gain_low"] is not None and row["gain_high"] is not None:
+            axes.plot(
+                [middle, middle], [100 * row["gain_low"], 100 * row["gain_high"]], color=look.colour, linewidth=1.0
+            )
         mark(axes, middle, gain, look, filled=row["call"] in ("qnorm", "dnorm"))
     axes.axhline(0, color=GREY, linewidth=0.8)
     axes.axvline(0, color=GREY, linewidth=0.8)
     axes.set(xlim=_centred(axes.get_xlim()), ylim=_centred(axes.get_ylim()))
-    statistic = rows["statistic"][0]
-    axes.set(xlabel=f"{statistic}: qnorm minus dnorm, before training", ylabel="score: qnorm minus dnorm, points")
+    axes.set(xlabel=_before_training(rows), ylabel="score: qnorm minus dnorm, points")
+    axes.xaxis.set_major_locator(MaxNLocator(5))
     titled(figure, title)
     for text, x, y in _quadrants(PREDICTORS[rows["predictor"][0]].positive):
         ha, va = ("left" if x < 0.5 else "right"), ("bottom" if y < 0.5 else "top")
         axes.text(x, y, text, transform=axes.transAxes, ha=ha, va=va, color=GREY, fontsize=7, zorder=0)
     _legend(figure, order)
     return figure
+
+
+def _before_training(rows: pl.DataFrame) -> str:
+    """What stands along the axis, in two lines: one would be wider than a column."""
+    sides = ": qnorm minus dnorm" if rows["qnorm_min"].drop_nulls().len() else ""
+    return f"{rows['statistic'][0]}{sides}\nbefore training"
 
 
 def _quadrants(positive: Side) -> Iterator[tuple[str, float, float]]:
@@ -78,8 +90,9 @@ PLOT = Plot(
     name="fisher_check",
     title="Fisher check",
     reading=(
-        "Above 0 qnorm won; the quadrants say on which side of 0 the predictor speaks for it. Bars span its intervals, "
-        "those of kappa over the grid of subspace dimensions; a hollow mark is no call."
+        "Above 0 qnorm won; the quadrants say on which side of 0 the predictor speaks for it. Bars along span its "
+        "intervals, those of kappa over the grid of subspace dimensions; upright ones are the 95 % interval of the "
+        "scores' difference, and a tie where they cross 0. A hollow mark is no call."
     ),
     rows=_rows,
     by=("predictor", "training_data", "group"),

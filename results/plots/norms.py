@@ -26,8 +26,8 @@ from results.tables.parts import model_name
 def draw(rows: pl.DataFrame, title: str) -> Figure:
     """A filled mark at the relevant documents' mean norm, a hollow one at that of irrelevant ones, joined by a line.
 
-    `rows` are of one model and init regime and of table `cohen_d`: `data_set`, `similarity`, `irrelevant` (which
-    documents those are), `relevant_norm`, `irrelevant_norm`.
+    `rows` are of one model, init regime and training data set, and of table `cohen_d`: `data_set`, `similarity`,
+    `irrelevant` (which documents those are), `relevant_norm`, `irrelevant_norm`.
     """
     strips = rows.select("data_set", "irrelevant").unique(maintain_order=True).rows()
     similarities = in_catalogue_order(rows["similarity"])
@@ -72,7 +72,7 @@ PLOT = Plot(
         "similarity that keeps document norms can use."
     ),
     rows=_rows,
-    by=("model", "init_regime", "scale"),
+    by=("model", "init_regime", "training_data", "scale"),
     draw=draw,
     holes=holes_of("cohen_d"),
 )

@@ -328,7 +328,8 @@ DENSITIES = _of_probes(
     title="Density of eigenvalues",
     reading=(
         "The share of eigenvalues in a decade, of blocks in all their dimensions; marks at the foot are the largest "
-        "ones. What lies far left are directions that hardly change a loss."
+        "ones. What lies far left are directions that hardly change a loss; a rise at the very end, of one similarity "
+        "or both, is of directions without information that Lanczos did not resolve, cut off where the axis begins."
     ),
     statistic="whole_density",
     what="a block 'head' or 'weights' (probe.blocks asks for them)",

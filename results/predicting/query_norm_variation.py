@@ -14,6 +14,8 @@ def query_norm_variation(probe: pl.DataFrame) -> Prediction:
     """
     rows = probe.filter(pl.col("block") == PILOT_NORMS)
     ratio = rows.filter(pl.col("statistic") == "log10_cv_ratio")
+    if ratio.is_empty() and rows.height:  # both have ended: no further run would bring a ratio
+        return Prediction(call="undecided", reason="the query norms of a pilot do not vary, so that there is no ratio")
     if ratio.is_empty():
         return Prediction(call=None, reason="its pilots under dnorm and dot are missing")
     value, low, high = ratio.select("value", "low", "high").row(0)

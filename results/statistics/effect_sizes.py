@@ -6,6 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 D_UNIT = "pooled standard deviations of document norms"
+# Norms whose relative spread is below this are the same: an encoder whose last step normalises (unit vectors, a
+# LayerNorm without trained weights) leaves float32's rounding of them, some 1e-7, whose mean differs by text length.
+SAME_NORMS = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +49,7 @@ def cohen_d(first: Sample, second: Sample, *, unit: str = D_UNIT) -> CohenD:
         return CohenD(**{**vars(found), "reason": f"{first.num} and {second.num} values: each side needs two"})
     squares = (first.num - 1) * first.std**2 + (second.num - 1) * second.std**2
     pooled = (squares / (first.num + second.num - 2)) ** 0.5
-    if not pooled > 1e-9 * max(abs(first.mean), abs(second.mean)):  # float32 norms of unit vectors differ by rounding
+    if not pooled > SAME_NORMS * max(abs(first.mean), abs(second.mean)):
         return CohenD(**{**vars(found), "reason": "all values are equal: they have no standard deviation"})
     return CohenD(**{**vars(found), "value": (first.mean - second.mean) / pooled})
 

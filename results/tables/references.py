@@ -43,9 +43,10 @@ def with_references(build: Build, shows: Shows) -> Build:
 
     def built(collected: Collected, options: TableOptions) -> Table:
         table = build(collected, options)
-        every = every_reference(collected, options)
-        found = [r for r in every if belongs(r, shows) and _is_chosen(r, options.where)]
-        return _joined(table, found, shows, options) if found else table
+        chosen = [r for r in every_reference(collected, options) if _is_chosen(r, options.where)]
+        found = [r for r in chosen if belongs(r, shows)]
+        whole = _joined(table, found, shows, options) if found else table
+        return replace(whole, notes=(*whole.notes, *_left_out(chosen))) if shows == "group" else whole
 
     return built
 
@@ -73,6 +74,17 @@ def belongs(reference: Reference, shows: Shows) -> bool:
     return (shows == "group" and reference.group is not None) or (
         shows == "data set" and reference.data_set is not None
     )
+
+
+def _left_out(references: Iterable[Reference]) -> Iterator[str]:
+    """Rankings on data sets of which the file names no group: they are in no mean over one."""
+    without = [r for r in references if belongs(r, "data set") and r.group is None]
+    for source in dict.fromkeys(r.source for r in without):
+        names = ", ".join(dict.fromkeys(r.data_set for r in without if r.source == source and r.data_set))
+        yield (
+            f"Not shown of {source}: {names}, whose file names no group (column `group`); they stand in "
+            "`gains_by_dataset`."
+        )
 
 
 def _is_chosen(reference: Reference, where: Mapping[str, str]) -> bool:

@@ -63,6 +63,8 @@ def test_collect_says_what_it_found(sweeps):
     assert told["missing"][0].endswith("whole trial: failed: out of memory")
     shown = densesweep("collect", *(sweeps / name for name in "abc"), "-o", sweeps / "all")
     assert "1 failed, 1 missing, 1 duplicate" in shown
+    assert "all: 3 sources; rows:" in shown
+    assert "one: 1 source; rows:" in densesweep("collect", sweeps / "a", "-o", sweeps / "one")
     table = pl.read_csv(densesweep("tables", sweeps / "all", "missing", "--format", "csv").strip().encode())
     assert table.select("kind", "trial").rows() == [
         ("failed", "minilm-3l/finetune/dnorm/s0"),

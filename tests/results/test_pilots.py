@@ -115,6 +115,39 @@ def test_few_queries_give_no_interval_and_no_call(folder):
     assert calls["pilot"] == "undecided"
 
 
+@pytest.mark.parametrize("num", [1, 2, MIN_QUERIES - 1])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_handful_of_queries_gives_values_and_no_interval(folder, num):
+    for name in ("qnorm", "dnorm", "dot"):
+        folder.add_pilot(pilot(name), QNORM[:num] if name == "qnorm" else DNORM[:num], NORMS[name][:num])
+    rows = collected(folder).probes
+    found = value(rows, "pilot", "score", "qnorm-dnorm")
+    assert (found["value"], found["low"]) == (pytest.approx((QNORM - DNORM)[:num].mean()), None)
+    calls = dict(predictions(rows).select("predictor", "call").iter_rows())
+    assert (calls["pilot"], calls["query_norm_variation"]) == ("undecided", "undecided")
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_query_norms_that_do_not_vary_leave_the_predictor_undecided_and_no_hole(folder):
+    """An encoder that ends in a normalisation has them: a further run would bring no ratio either."""
+    rounded = 1 + 1e-7 * NORMS["dot"]
+    for name in ("qnorm", "dnorm", "dot"):
+        folder.add_pilot(pilot(name), QNORM, rounded if name == "dot" else NORMS[name])
+    found = predictions(collected(folder).probes).filter(pl.col("predictor") == "query_norm_variation")
+    assert found["call"].to_list() == ["undecided"]
+    assert "do not vary" in found["reason"][0]
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_pilots_are_compared_on_the_queries_that_both_have(folder):
+    lost = np.where(np.arange(30) == 3, np.nan, QNORM)
+    folder.add_pilot(pilot("qnorm"), lost, NORMS["qnorm"])
+    folder.add_pilot(pilot("dnorm"), DNORM[:25], NORMS["dnorm"][:25])
+    found = value(collected(folder).probes, "pilot", "score", "qnorm-dnorm")
+    assert found["value"] == pytest.approx(np.delete((QNORM - DNORM)[:25], 3).mean())
+    assert value(collected(folder).probes, "pilot", "num_queries")["value"] == 24
+
+
 def test_a_pilot_of_random_weights_is_read_beside_the_probe_of_its_seed(folder):
     for seed in (0, 1):
         folder.add_probe(probe(init_regime="random", seed=seed), {16: 0.2})

@@ -17,6 +17,7 @@ from results.plots.files import FILES, svg
 from results.plots.plot import NothingToDrawError, PlotSource, drawings
 from results.plots.style import look_of
 from results.plots.training import training_curves
+from results.predictions import PREDICTORS
 from results.rows import write_rows
 from results.schemas import SCHEMAS
 from results.store import open_store
@@ -71,7 +72,8 @@ def fisher_rows():
     found = {"model": "m", "init_regime": "finetune", "scale": "fixed(20)", "seed": None, "statistic": "log10 kappa"}
     found |= {"predictor": "fisher_condition"}
     evidence = {"difference_min": -0.2, "difference_max": -0.1, "low": -0.3, "high": -0.05, "call": "qnorm"}
-    return pl.DataFrame([{**found, **evidence, "qnorm_score": 0.36, "dnorm_score": 0.32}])
+    observed = {"qnorm_score": 0.36, "dnorm_score": 0.32, "gain_low": 0.01, "gain_high": 0.07}
+    return pl.DataFrame([{**found, **evidence, "qnorm_min": 1.0, **observed}])
 
 
 def norm_rows():
@@ -191,6 +193,29 @@ def test_a_matrix_shows_scores_times_100_and_hatches_what_was_not_scored():
 def test_fisher_marks_stand_at_both_differences():
     [axes] = fisher_check.draw(fisher_rows(), "t").axes
     assert marks_of(axes)["o"] == pytest.approx((-0.15, 4.0))
+
+
+def test_fisher_marks_have_the_intervals_of_both_differences():
+    [axes] = fisher_check.draw(fisher_rows(), "t").axes
+    bars = [(list(line.get_xdata()), list(line.get_ydata())) for line in axes.lines if len(line.get_xdata()) == 2]
+    along, upright = bars[:2]
+    assert along == (pytest.approx([-0.3, -0.05]), pytest.approx([4.0, 4.0]))
+    assert upright == (pytest.approx([-0.15, -0.15]), pytest.approx([1.0, 7.0]))
+
+
+@pytest.mark.parametrize("predictor", PREDICTORS.values(), ids=lambda predictor: predictor.name)
+def test_every_predictors_axis_fits_its_column_and_names_what_it_shows(predictor):
+    rows = fisher_rows().with_columns(predictor=pl.lit(predictor.name), statistic=pl.lit(predictor.statistic))
+    sides = {"qnorm minus dnorm": rows, "before training": rows.with_columns(qnorm_min=pl.lit(None))}
+    for told, drawn in sides.items():
+        figure = fisher_check.draw(drawn, "t")
+        figure.draw_without_rendering()
+        [axes] = figure.axes
+        box = axes.xaxis.get_label().get_window_extent()
+        assert box.x0 >= 0
+        assert box.x1 <= figure.bbox.x1
+        assert told in axes.get_xlabel()
+    assert "qnorm" not in axes.get_xlabel()  # Cohen's d, say, is no difference of sides
 
 
 @pytest.mark.parametrize(("predictor", "right"), [("fisher_condition", "dnorm"), ("cohen_d", "qnorm")])
@@ -330,3 +355,21 @@ def test_norms_and_distances_are_those_of_their_table_beside_the_gains(source):
         assert gain == pytest.approx(10 * distance)
     labels = [figure.label for figure in drawings(PLOTS["norms"], replace(source, built=built))]
     assert labels == list(figures)
+
+
+def test_norms_of_trainings_on_other_data_have_figures_of_their_own(source):
+    """Marks of two checkpoints in one strip would look like one checkpoint's."""
+    columns = {"kind": "train", "family": "minilm", "layers": 3, "init_regime": "finetune", "scale": "fixed(20)"}
+    rows = pl.concat([norm_rows().with_columns(training_data=pl.lit(name)) for name in ("code", "claims")])
+    table = Table(
+        name="cohen_d", title="d", columns=(), rows=rows.with_columns(**{k: pl.lit(v) for k, v in columns.items()})
+    )
+    built = replace(source.built, tables={**source.built.tables, "cohen_d": table})
+    labels = [figure.label for figure in drawings(PLOTS["norms"], replace(source, built=built))]
+    assert labels == ["minilm-3l finetune code", "minilm-3l finetune claims"]
+
+
+def test_a_mean_over_training_data_is_not_set_against_one_checkpoints_distance(small):
+    pooled = TableOptions(pool=True)
+    with pytest.raises(NothingToDrawError, match="--where training_data"):
+        drawings(PLOTS["cohen_d"], PlotSource(collected=small, built=build_tables(small, pooled), options=pooled))

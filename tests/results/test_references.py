@@ -199,3 +199,13 @@ def test_a_group_that_the_source_averages_itself_is_not_averaged_again(tmp_path)
     text += "m,beir,nq,nDCG@10,cosine,40,s\nm,beir,,nDCG@10,cosine,30,s\n"
     [row] = reference_gains(load_references([written(tmp_path, text)]), "cosine", "group")
     assert (row.score, row.averaged) == (0.3, "as published")
+
+
+def test_a_score_on_a_data_set_of_no_group_is_said_to_stand_in_no_mean(seeded, tmp_path):
+    text = "model,data_set,measure,similarity,value,source\nminilm,attack,nDCG@10,cosine,40.1,theirs\n"
+    options = TableOptions(references=load_references([written(tmp_path, text)]))
+    gains, by_data_set = (TABLES[name].build(seeded, options) for name in ("gains", "gains_by_dataset"))
+    [note] = [note for note in gains.notes if "no group" in note]
+    assert note.startswith("Not shown of theirs: attack,")
+    assert "theirs" in by_data_set.rows["source_name"].to_list()
+    assert not any("no group" in note for note in by_data_set.notes)

@@ -111,6 +111,20 @@ def test_gamma_of_equal_norms_is_singular(pool, point):
     assert found[1, 1] > 1e-3
 
 
+def test_gamma_takes_the_rounding_of_equal_norms_for_no_information(point):
+    """An untrained encoder that ends in a LayerNorm: a kappa would be that of float32's rounding, with an interval."""
+    pools = [made_pool(seed) for seed in range(9)]
+    last = torch.nn.LayerNorm(pools[0].query_QH.shape[1], eps=1e-12).requires_grad_(requires_grad=False)  # BERT's
+    ends = [replace(p, query_QH=last(p.query_QH.float()), document_DH=last(p.document_DH.float())) for p in pools]
+    means = log_means(torch.cat([p.query_QH for p in ends]), torch.cat([p.document_DH for p in ends]))
+    basis_HR = torch.eye(pools[0].query_QH.shape[1], 2, dtype=torch.float64)
+    seen = measure(ends, point, basis_HR, means=means)
+    found = compare(seen, seen, "gamma", None)
+    assert found.difference is None
+    assert found.spectra[0].log10_kappa is None
+    assert found.spectra[0].trace == 0
+
+
 def test_empirical_embedding_blocks_are_their_definition(pool, point):
     p, eye, label = log_probabilities(pool, point).exp(), torch.eye(H, dtype=torch.float64), observed_labels(pool)
     expected = torch.zeros(H, H, dtype=torch.float64)

@@ -126,6 +126,19 @@ def test_few_or_equal_norms_give_no_interval_or_no_distance():
     assert norm_distance(few[:1], many) is None
 
 
+def test_where_all_norms_are_the_same_no_predictor_reads_their_rounding():
+    """Both similarities see the same space then, and no document is longer, whatever float32 leaves of it."""
+    ends = [
+        Pool(**{**vars(p), "query_QH": unit(p.query_QH).float(), "document_DH": unit(p.document_DH).float()})
+        for p in pools_of(12)
+    ]
+    found = compare_effective_ranks(ends, POINTS)
+    assert (found.difference.value, found.difference.low, found.difference.high) == (0, 0, 0)
+    norms = np.sort(torch.cat([p.document_DH for p in ends]).double().norm(dim=1).numpy())
+    assert norms.std() > 0  # or there is nothing to test
+    assert norm_distance(norms[len(norms) // 2 :], norms[: len(norms) // 2]) is None
+
+
 @pytest.fixture
 def extended(tmp_path, monkeypatch):
     """The tiny collection with 30 documents that nobody asks for, a blank one, and a twin of a relevant one."""

@@ -27,6 +27,9 @@ from torch import Tensor
 from trainers.similarity import SMALLEST_NORM
 
 BLOCK_ELEMENTS = 1 << 22  # of gradients held at once (32 MiB)
+# Norms whose relative spread is below this are the same: an encoder whose last step normalises (unit vectors, a
+# LayerNorm before its training) leaves float32's rounding of them, some 1e-7, which is no property of a text.
+SAME_NORMS = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from trainers.data_sets.collection import Collection, document_text, strings
 from trainers.data_sets.rows import take_rows
+from trainers.fisher.information import SAME_NORMS
 from trainers.fisher.jackknife import Estimate, delete_group
 from trainers.fisher.sizes import NUM_IRRELEVANT
 from trainers.randomness import derived_seed
@@ -68,11 +69,11 @@ def norm_distance(relevant_R: NDArray[np.float64], irrelevant_I: NDArray[np.floa
 
 
 def cohen_d(relevant_R: NDArray[np.float64], irrelevant_I: NDArray[np.float64]) -> float | None:
-    """The difference of means over the pooled deviation; None where that is 0, or a kind has fewer than two."""
+    """The difference of means over the pooled deviation; None where that is rounding, or a kind has fewer than two."""
     kinds = (relevant_R, irrelevant_I)
     freedom = [len(values) - 1 for values in kinds]
     if min(freedom) < 1:
         return None
     squares = sum(of * float(values.var(ddof=1)) for of, values in zip(freedom, kinds, strict=True))
-    pooled = (squares / sum(freedom)) ** 0.5
-    return float(relevant_R.mean() - irrelevant_I.mean()) / pooled if pooled > 0 else None
+    pooled, longest = (squares / sum(freedom)) ** 0.5, max(float(values.mean()) for values in kinds)
+    return float(relevant_R.mean() - irrelevant_I.mean()) / pooled if pooled > SAME_NORMS * longest else None

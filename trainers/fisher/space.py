@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainers.fisher.information import Point, Pool, norms
+from trainers.fisher.information import SAME_NORMS, Point, Pool, norms
 from trainers.fisher.jackknife import Estimate, delete_group
 from trainers.fisher.sizes import RANK_GROUPS
 from trainers.fisher.spectrum import effective_rank
@@ -39,7 +39,8 @@ def compare_effective_ranks(pools: Sequence[Pool], points: Mapping[str, Point]) 
     one, other = (_with_groups_left_out(pools, point) for point in points.values())
     if one is None or other is None:
         return None
-    difference = [a - b for a, b in zip(one, other, strict=True)]
+    # Where all norms are the same both see the same space, and what is left is rounding.
+    difference = [a - b if abs(a - b) > SAME_NORMS else 0.0 for a, b in zip(one, other, strict=True)]
     estimates = (_estimate(values, len(pools)) for values in (one, other, difference))
     return ComparedRanks(**dict(zip(("first", "second", "difference"), estimates, strict=True)))
 

@@ -21,6 +21,18 @@ def test_cohens_d_is_the_pooled_t_statistic_scaled():
     assert cohen_d(sample_of(one), sample_of(other)).value == pytest.approx(t * (1 / 30 + 1 / 700) ** 0.5)
 
 
+def test_norms_that_differ_by_float32_rounding_have_no_d():
+    """A mean of rounding errors differs with what is rounded, which is no length of a document."""
+    vectors = np.random.default_rng(0).normal(size=(400, 384)).astype(np.float32)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    found = np.linalg.norm(unit.astype(np.float64), axis=1)
+    assert 0 < found.std() < 1e-6  # or there is nothing to test
+    one, other = np.sort(found)[:200], np.sort(found)[200:]
+    assert cohen_d(sample_of(other), sample_of(one)).reason == "all values are equal: they have no standard deviation"
+    little = 1 + 1e-4 * np.arange(5)
+    assert cohen_d(sample_of(little + 1e-4), sample_of(little)).value == pytest.approx(1 / np.arange(5).std(ddof=1))
+
+
 def test_norms_that_do_not_vary_have_no_d():
     unit = 1 + 1e-7 * np.random.default_rng(0).normal(size=50)
     assert "at least" not in (reason := cohen_d(sample_of([1.0] * 5), sample_of([1.0] * 5)).reason)
