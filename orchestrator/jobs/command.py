@@ -74,13 +74,16 @@ def logs(
     job: JobArgument,
     address: JobsAddressOption = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until it ends.")] = False,
+    storage: Annotated[
+        str | None, typer.Option("--storage", help="The sweep folder: what it kept, once the cluster is gone.")
+    ] = None,
 ) -> None:
     """Print what a job has printed; with --follow exit code 0 if it finishes."""
     from orchestrator.jobs.watching import print_log, watch
 
     if follow:
         raise typer.Exit(watch(_api(address), job, plain_console()))
-    print_log(_api(address), job)
+    print_log(_api(address), job, storage=storage)
 
 
 @jobs.command("stop")

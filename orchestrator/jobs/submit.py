@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from orchestrator.driver_command import driver_command
 from orchestrator.jobs.api import Job, JobsApi, TakenError
 from orchestrator.jobs.checks import needs_same_paths, sending_problems, sent_storage
 from orchestrator.jobs.package import packed
@@ -62,8 +63,7 @@ def submit(api: JobsApi, submission: Submission, *, say: Callable[[str], None]) 
 
 def entry_point(name: str, storage: str, options: dict[str, str | None]) -> str:
     """The command that runs the sweep, for the one shell that reads it on its way."""
-    given = [part for option, value in options.items() if value is not None for part in (option, value)]
-    return shlex.join(["densesweep", "run", name, "--storage", storage, *given])
+    return shlex.join(driver_command(name, storage, options))
 
 
 def _check_id(job_id: str | None) -> None:

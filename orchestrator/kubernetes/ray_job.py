@@ -2,6 +2,7 @@
 
 import re
 
+from orchestrator.driver_command import driver_command
 from orchestrator.kubernetes.pods import Manifest, submitter_pod
 from orchestrator.kubernetes.ray_cluster import ray_cluster_spec
 from orchestrator.kubernetes.resource_names import (
@@ -56,11 +57,11 @@ def entry_point(settings: Settings) -> list[str]:
     versions, which agree on nothing that is to be quoted.
     """
     assert settings.storage is not None
-    tracking = ["--tracking", settings.tracking_uri] if settings.tracking_uri else []
-    timeout = ["--placement-timeout", str(settings.cluster.placement_timeout_s)]
-    file = f"{SWEEP_FILE_FOLDER}/{SWEEP_FILE_KEY}"
-    # What it prints outlives the head in the sweep folder, where `k8s logs` finds it once the pods are gone.
-    return ["densesweep", "run", file, "--storage", settings.storage, *tracking, *timeout, "--keep-output"]
+    options = {
+        "--tracking": settings.tracking_uri,
+        "--placement-timeout": str(settings.cluster.placement_timeout_s),
+    }
+    return driver_command(f"{SWEEP_FILE_FOLDER}/{SWEEP_FILE_KEY}", settings.storage, options)
 
 
 def _metadata(settings: Settings) -> Manifest:
