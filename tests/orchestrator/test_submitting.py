@@ -150,7 +150,17 @@ def test_a_shell_hands_every_argument_on_as_it_was_given():
     )
     shown = f'densesweep() {{ printf "%s\\n" "$@"; }}; {command}'
     read = subprocess.run(["sh", "-c", shown], capture_output=True, text=True, check=True).stdout.splitlines()
-    assert read == ["run", f"{odd}.yaml", "--storage", f"/mnt/{odd}", "--only", "seed=1", "--memory-budget", odd, "--keep-output"]
+    assert read == [
+        "run",
+        f"{odd}.yaml",
+        "--storage",
+        f"/mnt/{odd}",
+        "--only",
+        "seed=1",
+        "--memory-budget",
+        odd,
+        "--keep-output",
+    ]
 
 
 def test_the_package_holds_the_file_and_is_named_by_it():
