@@ -64,10 +64,6 @@ class JobsApi:
     url: str
     token: str | None = field(repr=False)
 
-    def ray_version(self) -> str:
-        """The cluster's version of Ray."""
-        return str(self._json("GET", "/api/version").get("ray_version", ""))
-
     def jobs(self) -> list[Job]:
         """All that were submitted to the cluster, oldest first."""
         answered = self._json("GET", "/api/jobs/")
