@@ -1,4 +1,4 @@
-"""k8s/README.md as a new user follows it, up to where a cluster with nodes is needed: its own lines, on a real server."""
+"""k8s/README.md as a new user follows it, up to where nodes are needed: its own lines, on a real API server."""
 
 import os
 import re
