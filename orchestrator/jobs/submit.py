@@ -84,7 +84,7 @@ def _free_id(name: str, taken: set[str]) -> str:
 def _refuse_running(api: JobsApi, jobs: list[Job], storage: str) -> None:
     for job in jobs:
         if not job.has_ended and job.metadata.get(STORAGE_KEY) == storage:
-            follow, stop = (_command(api, verb, job.job_id) for verb in ("logs --follow", "stop"))
+            follow, stop = _command(api, "logs", job.job_id, "--follow"), _command(api, "stop", job.job_id)
             message = f"job '{job.job_id}' runs this sweep already (to follow it: {follow}; to stop it: {stop})"
             raise InputError([Problem(where=storage, key="", message=message)])
 
@@ -100,5 +100,5 @@ def _taken(api: JobsApi, job_id: str) -> Problem:
     return Problem(where="--id", key="", message=message)
 
 
-def _command(api: JobsApi, verb: str, job_id: str) -> str:
-    return command("jobs", verb, job_id, "--address", api.url)
+def _command(api: JobsApi, verb: str, job_id: str, *more: str) -> str:
+    return command("jobs", verb, job_id, "--address", api.url, *more)

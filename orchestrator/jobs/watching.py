@@ -24,7 +24,7 @@ def watch(api: JobsApi, job_id: str, console: Console) -> int:
     try:
         job = follow(api, job_id, line=lambda text: print(text, flush=True))
     except KeyboardInterrupt:
-        again, end = (_command(api, verb, job_id) for verb in ("logs --follow", "stop"))
+        again, end = _command(api, "logs", job_id, "--follow"), _command(api, "stop", job_id)
         _say(console, f"No longer watched; the job goes on. To follow it: {again}. To stop it: {end}")
         return EXIT_INTERRUPTED
     except AwayError as error:

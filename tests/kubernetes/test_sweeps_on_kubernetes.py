@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -25,6 +26,18 @@ def wait_for(seen, what, deadline_s=DEADLINE_S):
         assert time.monotonic() < until, f"not seen: {what}"
         time.sleep(0.1)
     return found
+
+
+def shown(process):
+    """Each line that it prints, which pytest shows where the test fails; it is ended where that takes too long."""
+    ending = threading.Timer(DEADLINE_S, process.kill)
+    ending.start()
+    try:
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            yield line
+    finally:
+        ending.cancel()
 
 
 def tables_of(folder, where, name="gains"):
@@ -143,8 +156,9 @@ def test_the_demo_runs_from_submit_to_its_gain_table(user: User, cluster, operat
     profile = Path(tmp_path / "here.yaml")
     profile.write_text(yaml.safe_dump(sweep_content("demo", namespace, tmp_path / "mnt")["cluster"]))
     demo = str(ROOT / "search_spaces/demo.yaml")
-    done = user.run("k8s", "submit", demo, "--profile", str(profile), "--watch")
-    out = succeeded(done)
+    watcher = user.start("k8s", "submit", demo, "--profile", str(profile), "--watch", stderr=subprocess.STDOUT)
+    out = "".join(shown(watcher))
+    assert watcher.wait() == 0
     assert "RayJob demo ended: Complete, Ray's job SUCCEEDED" in out
     gains = tables_of(tmp_path / "mnt" / "demo", tmp_path)
     for similarity in ("dot", "qnorm", "dnorm", "learnable"):

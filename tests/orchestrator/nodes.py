@@ -24,6 +24,7 @@ ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_DISABLE_IMPORT_WARNING": "1", "
 PATIENCE = {
     "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "240",
     "RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT": "240",
+    "RAY_worker_niceness": "0",  # Ray's own 15 stands still beside whatever else this machine does
 }
 
 

@@ -137,7 +137,8 @@ def test_a_stopped_job_ends_its_steps_and_the_next_goes_on(cluster, undisturbed,
     watching.send_signal(signal.SIGINT)
     left = _end(watching)
     assert left.returncode == 130, left.stdout + left.stderr
-    assert "No longer watched; the job goes on. To follow it: densesweep jobs logs --follow stopped.1" in left.stdout
+    follow = f"densesweep jobs logs stopped.1 --address {cluster.url} --follow"
+    assert f"No longer watched; the job goes on. To follow it: {follow}. To stop it: " in left.stdout
 
     sweep.wait_for(Sweep.training_checkpoints)
     stopped = _here(sweep, cluster, "jobs", "stop", "stopped.1")

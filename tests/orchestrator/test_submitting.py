@@ -279,8 +279,9 @@ def test_one_that_runs_is_not_started_twice(tmp_path):
     with _answering(_taking([_job("sent-2", "RUNNING", "s3://bucket/sent")])) as (url, asked):
         api = JobsApi(url=url, token=None)
         told = _refusal(lambda: submit(api, _submission(file, job_id="sent-3"), say=lambda text: None))
-        assert told.startswith("s3://bucket/sent: job 'sent-2' runs this sweep already (to follow it: densesweep jobs")
-        assert f"to stop it: densesweep jobs stop sent-2 --address {url})" in told
+        follow, stop = (f"densesweep jobs {verb} sent-2 --address {url}" for verb in ("logs", "stop"))
+        how = f"(to follow it: {follow} --follow; to stop it: {stop})"
+        assert told == f"s3://bucket/sent: job 'sent-2' runs this sweep already {how}"
     assert {method for method, *_ in asked} == {"GET"}
 
 
