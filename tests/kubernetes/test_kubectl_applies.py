@@ -26,10 +26,11 @@ def applied(user, folder, *options):
     return subprocess.run(command, capture_output=True, text=True)
 
 
-def test_rendered_files_are_applied_and_again_change_nothing(user, server, write_sweep, tmp_path):
+@pytest.mark.parametrize("options", [(), ("--server-side",)], ids=["by-the-client", "by-the-server"])
+def test_rendered_files_are_applied_and_again_change_nothing(user, server, write_sweep, tmp_path, options):
     rendered = user.run("k8s", "render", str(write_sweep()), "-o", str(tmp_path / "made"))
     assert rendered.returncode == 0, rendered.stderr
-    for options in ((), ("--server-side", "--field-manager=other")):
+    for _ in range(2):
         done = applied(user, tmp_path / "made", *options)
         assert done.returncode == 0, done.stderr
     first = server.request("GET", JOB.format(user.namespace))

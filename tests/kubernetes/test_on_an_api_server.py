@@ -411,6 +411,9 @@ def test_doctor_looks_at_what_a_file_names(user: User, server, namespace, write_
     server.create("/apis/scheduling.k8s.io/v1/priorityclasses", {**priority, "value": 1})
     told = user.run("k8s", "doctor", file)
     assert told.returncode == 0, told.stdout
+    assert (
+        re.search(r"none of \d nodes gives 1 cpu, 4GiB memory", told.stdout) or "nodes are large enough" in told.stdout
+    )
     assert re.search(r"ok +dry run +the API server takes every object", told.stdout)
 
 
