@@ -1,4 +1,7 @@
-"""Sweeps as jobs of real Ray clusters of several nodes: submitted over HTTP, followed, stopped, and lost on the way."""
+"""Sweeps as jobs of real Ray clusters of several nodes: submitted over HTTP, followed, stopped, and lost on the way.
+
+Some take more than a minute, and none is heavy: that sweeps go on whatever is lost is to be seen each time.
+"""
 
 import json
 import shlex
@@ -71,7 +74,7 @@ def _end(process):
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_a_job_is_followed_to_its_tables_and_no_id_is_given_twice(cluster, tmp_path):
     sweep = _sweep(tmp_path)
     watched = _end(_watch(sweep, cluster, "submit", sweep.file.name, "--watch"))
@@ -104,7 +107,7 @@ def test_a_job_is_followed_to_its_tables_and_no_id_is_given_twice(cluster, tmp_p
     assert f"error: JOB: 'tinyy' is not a job (did you mean 'tiny'?) at {cluster.url}" in missing.stderr
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variables", "told"),
     [
@@ -124,7 +127,7 @@ def test_who_has_not_the_token_is_told_so(cluster, tmp_path, variables, told):
         assert line.startswith(f"error: --address: the cluster at {cluster.url} {told}")
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_a_stopped_job_ends_its_steps_and_the_next_goes_on(cluster, undisturbed, tmp_path):
     sweep = _sweep(tmp_path, **LONG)
     sent = _here(sweep, cluster, "submit", sweep.file.name, "--id", "stopped.1")
@@ -155,7 +158,7 @@ def test_a_stopped_job_ends_its_steps_and_the_next_goes_on(cluster, undisturbed,
     assert_same_outcome(sweep, undisturbed)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_of_two_nodes_one_is_lost_and_the_job_goes_on_there(cluster, undisturbed, tmp_path):
     sweep = _sweep(tmp_path, **LONG)
     watching = _watch(sweep, cluster, "submit", sweep.file.name, "--watch")
@@ -170,7 +173,7 @@ def test_of_two_nodes_one_is_lost_and_the_job_goes_on_there(cluster, undisturbed
     assert_same_outcome(sweep, undisturbed)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_the_head_is_lost_and_another_cluster_goes_on(cluster, undisturbed, tmp_path):
     sweep = _sweep(tmp_path, **LONG)
     watching = _watch(sweep, cluster, "submit", sweep.file.name, "--watch")
