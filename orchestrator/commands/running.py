@@ -82,6 +82,14 @@ def run(
     ] = None,
     address: AddressOption = None,
     placement_timeout: PlacementOption = 600.0,
+    groups_at_once: Annotated[
+        int | None,
+        typer.Option(
+            "--groups-at-once",
+            min=1,
+            help="On a cluster that grows: trials on several devices that it will have room for.",
+        ),
+    ] = None,
     keep_output: Annotated[
         bool, typer.Option("--keep-output", help="Keep what this prints in logs/ of the sweep folder, too.")
     ] = False,
@@ -96,7 +104,9 @@ def run(
     from orchestrator.running import Where
 
     joined = resolved_address(address)
-    where = Where(address=joined, placement_timeout_s=placement_timeout if joined else 0.0)
+    where = Where(
+        address=joined, placement_timeout_s=placement_timeout if joined else 0.0, groups_at_once=groups_at_once
+    )
     request = Request(
         path=file,
         storage=storage,

@@ -26,6 +26,10 @@ class AwayError(InputError):
     """Nobody answers at the address, or what answers is about to end: it may answer again."""
 
 
+class UnknownJobError(InputError):
+    """The cluster knows no job of that id: there was none, or it is another cluster than the one it ran on."""
+
+
 class TakenError(InputError):
     """There is a job of that id already."""
 
@@ -59,10 +63,6 @@ class JobsApi:
 
     url: str
     token: str | None = field(repr=False)
-
-    def ray_version(self) -> str:
-        """The cluster's version of Ray."""
-        return str(self._json("GET", "/api/version").get("ray_version", ""))
 
     def jobs(self) -> list[Job]:
         """All that were submitted to the cluster, oldest first."""
@@ -120,9 +120,8 @@ class JobsApi:
         status, text = self._request(method, path)
         if status == 404 and job_id is not None:
             known = [job.job_id for job in self.jobs()]
-            raise InputError(
-                [Problem(where="JOB", key="", message=f"{unknown_name('job', job_id, known)} at {self.url}")]
-            )
+            message = f"{unknown_name('job', job_id, known)} at {self.url}"
+            raise UnknownJobError([Problem(where="JOB", key="", message=message)])
         return self._parsed(status, text)
 
     def _parsed(self, status: int, text: str) -> Any:

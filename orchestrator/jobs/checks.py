@@ -65,11 +65,17 @@ def named_sources(sweep: SweepFile) -> list[tuple[str, str]]:
 
 def needs_same_paths(sweep: SweepFile, storage: str) -> bool:
     """Whether anything it uses is a path, which is right only where every node has the same there."""
-    places = [storage, *(_place(source) for _, source in named_sources(sweep))]
+    places = [storage, *(place for _, place in named_places(sweep))]
     return any(local_folder(place) is not None for place in places)
 
 
+def named_places(sweep: SweepFile) -> list[tuple[str, str]]:
+    """Key and folder of `named_sources`: a path, or a place in a bucket."""
+    return [(key, _place(source)) for key, source in named_sources(sweep)]
+
+
 def _place(source: str) -> str:
+    """The folder that a source names."""
     return source.partition(":")[2] if source.startswith(_OF_FOLDERS) else source
 
 

@@ -30,6 +30,7 @@ def submit(
     memory_budget: Annotated[str | None, typer.Option("--memory-budget", metavar="SIZE", help="As of run.")] = None,
     tracking: Annotated[str | None, typer.Option("--tracking", metavar="URI", help="As of run.")] = None,
     placement_timeout: Annotated[float | None, typer.Option("--placement-timeout", min=0, help="As of run.")] = None,
+    groups_at_once: Annotated[int | None, typer.Option("--groups-at-once", min=1, help="As of run.")] = None,
 ) -> None:
     """Run a sweep as a job of a Ray cluster that runs, or go on with one there; this machine may leave."""
     from orchestrator.jobs.submit import Submission
@@ -44,6 +45,7 @@ def submit(
         "--memory-budget": memory_budget,
         "--tracking": tracking,
         "--placement-timeout": timeout,
+        "--groups-at-once": None if groups_at_once is None else str(groups_at_once),
     }
     submission = Submission(file=file, job_id=job_id, storage=storage, options=options)
     sent = send(api, submission, say=_say)
@@ -74,13 +76,16 @@ def logs(
     job: JobArgument,
     address: JobsAddressOption = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until it ends.")] = False,
+    storage: Annotated[
+        str | None, typer.Option("--storage", help="The sweep folder: what it kept, once the cluster is gone.")
+    ] = None,
 ) -> None:
     """Print what a job has printed; with --follow exit code 0 if it finishes."""
     from orchestrator.jobs.watching import print_log, watch
 
     if follow:
         raise typer.Exit(watch(_api(address), job, plain_console()))
-    print_log(_api(address), job)
+    print_log(_api(address), job, storage=storage)
 
 
 @jobs.command("stop")

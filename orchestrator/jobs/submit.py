@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from orchestrator.driver_command import driver_command
 from orchestrator.jobs.api import Job, JobsApi, TakenError
 from orchestrator.jobs.checks import needs_same_paths, sending_problems, sent_storage
 from orchestrator.jobs.package import packed
@@ -62,8 +63,7 @@ def submit(api: JobsApi, submission: Submission, *, say: Callable[[str], None]) 
 
 def entry_point(name: str, storage: str, options: dict[str, str | None]) -> str:
     """The command that runs the sweep, for the one shell that reads it on its way."""
-    given = [part for option, value in options.items() if value is not None for part in (option, value)]
-    return shlex.join(["densesweep", "run", name, "--storage", storage, *given])
+    return shlex.join(driver_command(name, storage, options))
 
 
 def _check_id(job_id: str | None) -> None:
@@ -84,7 +84,7 @@ def _free_id(name: str, taken: set[str]) -> str:
 def _refuse_running(api: JobsApi, jobs: list[Job], storage: str) -> None:
     for job in jobs:
         if not job.has_ended and job.metadata.get(STORAGE_KEY) == storage:
-            follow, stop = (_command(api, verb, job.job_id) for verb in ("logs --follow", "stop"))
+            follow, stop = _command(api, "logs", job.job_id, "--follow"), _command(api, "stop", job.job_id)
             message = f"job '{job.job_id}' runs this sweep already (to follow it: {follow}; to stop it: {stop})"
             raise InputError([Problem(where=storage, key="", message=message)])
 
@@ -100,5 +100,5 @@ def _taken(api: JobsApi, job_id: str) -> Problem:
     return Problem(where="--id", key="", message=message)
 
 
-def _command(api: JobsApi, verb: str, job_id: str) -> str:
-    return command("jobs", verb, job_id, "--address", api.url)
+def _command(api: JobsApi, verb: str, job_id: str, *more: str) -> str:
+    return command("jobs", verb, job_id, "--address", api.url, *more)

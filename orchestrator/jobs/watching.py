@@ -2,10 +2,11 @@
 
 from rich.console import Console
 
-from orchestrator.jobs.api import AwayError, Job, JobsApi
+from orchestrator.jobs.api import AwayError, Job, JobsApi, UnknownJobError
 from orchestrator.jobs.follow import follow, stop
 from orchestrator.jobs.show import failure
-from orchestrator.jobs.submit import STOP_WITHIN_S
+from orchestrator.jobs.submit import STOP_WITHIN_S, STORAGE_KEY
+from orchestrator.kept_logs import last_kept_in
 from orchestrator.program import command
 from search_spaces.problems import InputError, Problem
 
@@ -19,23 +20,36 @@ def watch(api: JobsApi, job_id: str, console: Console) -> int:
     Raises:
         InputError: there is no such job, or the cluster is gone.
     """
+    storage = api.job(job_id).metadata.get(STORAGE_KEY)
     try:
         job = follow(api, job_id, line=lambda text: print(text, flush=True))
     except KeyboardInterrupt:
-        again, end = (_command(api, verb, job_id) for verb in ("logs --follow", "stop"))
+        again, end = _command(api, "logs", job_id, "--follow"), _command(api, "stop", job_id)
         _say(console, f"No longer watched; the job goes on. To follow it: {again}. To stop it: {end}")
         return EXIT_INTERRUPTED
     except AwayError as error:
         [problem] = error.problems
-        message = f"{problem.message}. What job '{job_id}' has finished is kept: submit the sweep file to a new cluster"
+        kept = f"What job '{job_id}' has finished is kept: submit the sweep file to a new cluster"
+        look = f"; what it printed, too: {_command(api, 'logs', job_id, '--storage', storage)}" if storage else ""
+        message = f"{problem.message}. {kept}{look}"
         raise InputError([Problem(where=problem.where, key="", message=message)]) from error
     _say(console, _end(job))
     return EXIT_OK if job.status == "SUCCEEDED" else EXIT_FAILED
 
 
-def print_log(api: JobsApi, job_id: str) -> None:
-    """What it has printed so far."""
-    print(api.log(job_id), end="", flush=True)
+def print_log(api: JobsApi, job_id: str, *, storage: str | None = None) -> None:
+    """What it has printed so far; where its cluster is gone, what the last run in the sweep folder `storage` printed.
+
+    Raises:
+        InputError: there is no such job, or the cluster is gone, and with `storage` that has kept nothing.
+    """
+    try:
+        text = api.log(job_id)
+    except (AwayError, UnknownJobError):
+        if storage is None:
+            raise
+        text = "".join(f"{line}\n" for line in last_kept_in(storage))
+    print(text, end="", flush=True)
 
 
 def stop_job(api: JobsApi, job_id: str, *, waits: bool, console: Console) -> int:
@@ -58,8 +72,8 @@ def _end(job: Job) -> str:
     return f"Job {job.job_id} {failure(job)}. {_AGAIN}"
 
 
-def _command(api: JobsApi, verb: str, job_id: str) -> str:
-    return command("jobs", verb, job_id, "--address", api.url)
+def _command(api: JobsApi, verb: str, job_id: str, *more: str) -> str:
+    return command("jobs", verb, job_id, "--address", api.url, *more)
 
 
 def _say(console: Console, text: str) -> None:

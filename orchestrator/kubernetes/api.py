@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,10 @@ from search_spaces.problems import InputError, Problem
 
 FIELD_MANAGER = "densesweep"
 INSTANCE_LABEL = "app.kubernetes.io/instance"
+OLDER_KUBERAY = (
+    "the cluster's KubeRay is older and does not know this field (`cluster.kuberay` says which it is, so that what it "
+    "lacks is refused by name)"
+)
 Object = Mapping[str, Any]
 
 _TIMEOUT_S = 15.0
@@ -39,6 +44,7 @@ _KEEP_ALIVE = [
     ),
 ]
 _ROLE = "k8s/base/rbac.yaml has the role that these commands need"
+_UNKNOWN_FIELD = re.compile(r"(\S+): field not declared in schema")
 _EXEC_V1 = "client.authentication.k8s.io/v1"
 _NAMESPACED = (
     ("ray.io", "v1", "RayJob", "rayjobs"),
@@ -290,6 +296,8 @@ def _usable(config: SingleConfig) -> SingleConfig:
 def _refusal(error: ApiError, what: str, api: Api) -> Exception:
     status = error.status
     code, message = status.code or 0, _line(status.message)
+    if unknown := _UNKNOWN_FIELD.findall(message):  # which comes as a fault of the server, and is none that passes
+        return InputError(Problem(where=what, key=field.lstrip("."), message=OLDER_KUBERAY) for field in unknown)
     if code >= _SERVER_FAULT or code == _TOO_MANY:  # it starts, is overloaded, or has lost its etcd for a moment
         return _away(api, f"the API server at {api.server} cannot answer now: {message}")
     if code == _CONFLICT and status.reason in ("Conflict", None):

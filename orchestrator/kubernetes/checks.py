@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
+from orchestrator.jobs.checks import named_places
 from orchestrator.kubernetes.ray_cluster import RAY_OWN_BYTES, worker_node
 from orchestrator.kubernetes.ray_job import PLAIN, entry_point
 from orchestrator.kubernetes.settings import Settings
@@ -149,17 +150,7 @@ def _not_plain(argument: str) -> str:
 
 def _source_problems(settings: Settings) -> Iterator[Problem]:
     """What lies on this machine alone: data, weights and earlier sweeps that no pod would find."""
-    sweep = settings.sweep
-    named = [(f"data_sets[{i}].source", entry.source) for i, entry in enumerate(sweep.data_sets)]
-    named += [(f"data_sources.{name}", source) for name, source in sweep.data_sources.items()]
-    for i, family in enumerate(sweep.families):
-        checkpoints = (("retriever", family.retriever), ("base", family.base))
-        named += [(f"families[{i}].{role}.source", found.source) for role, found in checkpoints if found]
-    if sweep.evaluation.rag:
-        named.append(("evaluation.rag.reader.source", sweep.evaluation.rag.reader.source))
-    places = [(key, source.partition(":")[2]) for key, source in named if source.partition(":")[0] in ("path", "trial")]
-    places += [(f"reuse[{i}]", folder) for i, folder in enumerate(sweep.reuse)]
-    for key, place in places:
+    for key, place in named_places(settings.sweep):
         folder, storage = local_folder(place), settings.cluster.storage
         is_mounted = storage.claim and folder is not None and PurePosixPath(folder).is_relative_to(storage.mount)
         if folder is not None and not is_mounted:

@@ -10,6 +10,7 @@ from rich.table import Table
 from orchestrator.kubernetes.api import Api, AwayError, ForbiddenError, Object, UnknownKindError
 from orchestrator.kubernetes.quantities import number_of
 from search_spaces.problems import InputError
+from search_spaces.sizes import size_text
 
 Severity = Literal["ok", "note", "fault"]
 # What the commands do: (what for, verb, group, resource, subresource). `k8s/base/rbac.yaml` allows just this.
@@ -128,16 +129,24 @@ def _is_there(api: Api, kind: str, name: str, remedy: str) -> Check:
     if found is None:
         return Check(severity="fault", what=what, detail="is not there", remedy=remedy)
     if kind == "PersistentVolumeClaim":
-        return _claim(found, what)
+        return _claim(found, what, _num_nodes(api))
     return Check(severity="ok", what=what, detail="is there")
 
 
-def _claim(claim: Object, what: str) -> Check:
+def _num_nodes(api: Api) -> int | None:
+    try:
+        return len(api.all("Node"))
+    except ForbiddenError:
+        return None
+
+
+def _claim(claim: Object, what: str, num_nodes: int | None) -> Check:
     phase = (claim.get("status") or {}).get("phase", "Pending")
     modes = (claim.get("spec") or {}).get("accessModes") or []
     if "ReadWriteMany" not in modes:
-        remedy = "pods on several nodes mount it at once: make it ReadWriteMany"
-        return Check(severity="fault", what=what, detail=f"is {', '.join(modes)}", remedy=remedy)
+        severity: Severity = "fault" if num_nodes is not None and num_nodes > 1 else "note"
+        remedy = "pods on several nodes mount it at once: make it ReadWriteMany, but on a cluster of one node"
+        return Check(severity=severity, what=what, detail=f"is {', '.join(modes)}", remedy=remedy)
     if phase != "Bound":
         remedy = "bound with the first pod where its class waits for one, else see 'kubectl describe pvc'"
         return Check(severity="note", what=what, detail=f"is {phase}", remedy=remedy)
@@ -159,7 +168,7 @@ def _room(api: Api, rayjob: Object) -> Iterator[Check]:
         if able:
             yield Check(severity="ok", what=what, detail=f"{len(able)} of {len(nodes)} nodes are large enough")
             continue
-        wants = ", ".join(f"{value:g} {name}" for name, value in asked.items())
+        wants = ", ".join(f"{_amount(name, value)} {name}" for name, value in asked.items())
         with_labels = f" and has {selector}" if selector else ""
         detail = f"none of {len(nodes)} nodes gives {wants}{with_labels}"
         yield Check(
@@ -227,6 +236,10 @@ def _asked(template: Mapping[str, Any]) -> dict[str, float]:
         for name, quantity in ((container.get("resources") or {}).get("requests") or {}).items():
             asked[name] = asked.get(name, 0.0) + float(number_of(quantity) or 0)
     return asked
+
+
+def _amount(name: str, value: float) -> str:
+    return size_text(int(value)) if name == "memory" else f"{value:g}"
 
 
 def _fits(node: Object, asked: Mapping[str, float], selector: Mapping[str, str]) -> bool:

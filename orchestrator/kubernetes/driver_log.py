@@ -1,14 +1,12 @@
-"""What the driver of a sweep prints: of its pods while they are there, else what was kept in the sweep folder."""
+"""What the driver of a sweep prints, of its pods while they are there."""
 
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from orchestrator.kept_output import kept_outputs
 from orchestrator.kubernetes.api import Api, AwayError, ForbiddenError, Object
 from orchestrator.kubernetes.job_state import state_of
 from orchestrator.kubernetes.job_view import pods_of
-from results.store import Store
 from search_spaces.problems import InputError
 
 SUBMITTER_CONTAINER = "ray-job-submitter"
@@ -31,14 +29,6 @@ def log_sources(api: Api, rayjob: Object) -> list[LogSource]:
     """The submitters of a RayJob, in the order in which they began: one for each try."""
     pods = sorted(pods_of(api, state_of(rayjob)), key=lambda pod: pod["metadata"].get("creationTimestamp", ""))
     return [source for pod in pods if (source := _source(pod)) is not None]
-
-
-def kept_log(store: Store) -> Iterator[str]:
-    """The lines of the last run that the sweep folder has kept the output of. Raises KeyError where there is none."""
-    keys = kept_outputs(store)
-    if not keys:
-        raise KeyError(store.uri)
-    yield from store.read(keys[-1]).decode(errors="replace").splitlines()
 
 
 def read_log(api: Api, source: LogSource) -> Iterator[str]:

@@ -1,12 +1,12 @@
 """`densesweep k8s logs`: what the driver printed, while its pods are there and after."""
 
+from orchestrator.kept_logs import last_kept, last_kept_in
 from orchestrator.kubernetes.api import Api, AwayError, Object
 from orchestrator.kubernetes.cancel import rayjob_of
-from orchestrator.kubernetes.driver_log import kept_log, log_sources, read_log
+from orchestrator.kubernetes.driver_log import log_sources, read_log
 from orchestrator.kubernetes.follow import follow
 from orchestrator.kubernetes.job_state import state_of
 from orchestrator.kubernetes.sweep_folder import UnseenError, open_folder
-from results.store import open_existing_store
 from search_spaces.problems import InputError, Problem
 
 
@@ -17,7 +17,8 @@ def show_logs(api: Api, name: str, *, storage: str | None, follows: bool) -> Non
         InputError: there is no such RayJob, or nothing that was printed is left.
     """
     if storage is not None and api.get("RayJob", name) is None:
-        _print_kept(storage)
+        for line in last_kept_in(storage):
+            _print_line(line)
         return
     rayjob = rayjob_of(api, name)
     if follows and not state_of(rayjob).is_at_rest:
@@ -31,7 +32,7 @@ def print_kept(rayjob: Object, storage: str | None) -> None:
     """Print what the sweep folder kept. Raises UnseenError where that cannot be read from here."""
     store = open_folder(rayjob, storage)
     try:
-        for line in kept_log(store):
+        for line in last_kept(store):
             _print_line(line)
     except KeyError:
         raise UnseenError(f"the sweep folder {store.uri} has kept no output yet") from None
@@ -57,18 +58,6 @@ def _print_kept_of(rayjob: Object, storage: str | None) -> None:
         name = rayjob["metadata"]["name"]
         message = f"no pod of it has printed anything that is left, and {unseen}"
         raise InputError([Problem(where=f"RayJob {name}", key="", message=message)]) from unseen
-
-
-def _print_kept(storage: str) -> None:
-    store = open_existing_store(storage)
-    try:
-        if store is None:
-            raise KeyError(storage)
-        for line in kept_log(store):
-            _print_line(line)
-    except KeyError:
-        message = "has kept no output of a run in a cluster"
-        raise InputError([Problem(where=storage, key="", message=message)]) from None
 
 
 def _print_line(line: str) -> None:

@@ -2,8 +2,9 @@
 
 import re
 
+from orchestrator.driver_command import driver_command
 from orchestrator.kubernetes.pods import Manifest, submitter_pod
-from orchestrator.kubernetes.ray_cluster import ray_cluster_spec
+from orchestrator.kubernetes.ray_cluster import ray_cluster_spec, worker_node
 from orchestrator.kubernetes.resource_names import (
     PRIORITY_LABEL,
     QUEUE_LABEL,
@@ -14,6 +15,7 @@ from orchestrator.kubernetes.resource_names import (
     labels,
 )
 from orchestrator.kubernetes.settings import Settings
+from orchestrator.requests import groups_at_once, request_of
 from search_spaces.cluster_block import DeletionBlock
 
 DEFAULT_TTL_S = 3600
@@ -56,11 +58,27 @@ def entry_point(settings: Settings) -> list[str]:
     versions, which agree on nothing that is to be quoted.
     """
     assert settings.storage is not None
-    tracking = ["--tracking", settings.tracking_uri] if settings.tracking_uri else []
-    timeout = ["--placement-timeout", str(settings.cluster.placement_timeout_s)]
-    file = f"{SWEEP_FILE_FOLDER}/{SWEEP_FILE_KEY}"
-    # What it prints outlives the head in the sweep folder, where `k8s logs` finds it once the pods are gone.
-    return ["densesweep", "run", file, "--storage", settings.storage, *tracking, *timeout, "--keep-output"]
+    options = {
+        "--tracking": settings.tracking_uri,
+        "--placement-timeout": str(settings.cluster.placement_timeout_s),
+        "--groups-at-once": _groups_at_once(settings),
+    }
+    return driver_command(f"{SWEEP_FILE_FOLDER}/{SWEEP_FILE_KEY}", settings.storage, options)
+
+
+def _groups_at_once(settings: Settings) -> str | None:
+    """How many trials on several devices fit once all pods are there; None where they are from the beginning.
+
+    An autoscaler starts pods for what waits for them, and the driver, which begins with those of `min`, has no more
+    trials wait than fit.
+    """
+    cluster, resources = settings.cluster, settings.sweep.resources
+    if cluster.autoscaling is None or resources.devices == 1:
+        return None
+    sized = [group for group in cluster.workers.values() if group.cpus and group.memory]  # others are refused
+    nodes = [node for group in sized for node in [worker_node(group)] * group.max]
+    request = request_of(resources)
+    return str(groups_at_once(nodes, request, num_processes=resources.devices, at_once=resources.at_once))
 
 
 def _metadata(settings: Settings) -> Manifest:

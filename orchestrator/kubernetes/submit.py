@@ -2,10 +2,10 @@
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from orchestrator.kubernetes.api import FIELD_MANAGER, Api, ConflictError, Object
+from orchestrator.kubernetes.api import FIELD_MANAGER, OLDER_KUBERAY, Api, ConflictError, Object
 from orchestrator.kubernetes.job_state import JobState, state_of
 from orchestrator.kubernetes.resource_names import STORAGE_ANNOTATION
 from orchestrator.program import command
@@ -64,13 +64,29 @@ def tried(api: Api, manifests: Sequence[Object]) -> list[Verdict]:
     for manifest in manifests:
         try:
             there = api.get(manifest["kind"], manifest["metadata"]["name"])
-            api.apply(manifest, manager=FIELD_MANAGER, dry_run=True, force=True)
+            kept = api.apply(manifest, manager=FIELD_MANAGER, dry_run=True, force=True)
+            where = f"{manifest['kind']} {manifest['metadata']['name']}"
+            problems += [Problem(where=where, key=field, message=OLDER_KUBERAY) for field in _left_out(manifest, kept)]
             verdicts.append((manifest, "created" if there is None else "configured"))
         except InputError as refused:
             problems += refused.problems
     if problems:
         raise InputError(problems)
     return verdicts
+
+
+def _left_out(sent: Any, kept: Any, path: str = "") -> Iterator[str]:
+    """The fields that a server drops without a word, since the kind's definition there does not have them."""
+    if isinstance(sent, Mapping) and isinstance(kept, Mapping):
+        for name, value in sent.items():
+            field = f"{path}.{name}" if path else name
+            if name in kept:
+                yield from _left_out(value, kept[name], field)
+            elif value not in (None, "", [], {}):
+                yield field
+    elif isinstance(sent, list) and isinstance(kept, list) and len(sent) == len(kept):
+        for number, (ours, theirs) in enumerate(zip(sent, kept, strict=True)):
+            yield from _left_out(ours, theirs, f"{path}[{number}]")
 
 
 def remove(api: Api, there: Object, *, say: Callable[[str], None]) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 import pytest
 import yaml
-from build_api_server import CannotBuildError, build
+from build_api_server import BUILDING_TAKES, built
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
@@ -155,10 +155,8 @@ def api_server() -> Iterator[ApiServer]:
     """One that knows KubeRay's kinds; the test is skipped, with the reason, where it cannot be had."""
     if not SHARED.is_dir():
         pytest.skip("needs ../shared/kuberay beside the repository")
-    try:
-        programs = build()
-    except CannotBuildError as reason:
-        pytest.skip(str(reason))
+    if (programs := built()) is None:
+        pytest.skip(f"needs kube-apiserver, which is built once by 'make api-server': {BUILDING_TAKES}")
     memory = Path("/dev/shm")  # etcd waits for the disk at each write
     folder = Path(tempfile.mkdtemp(prefix="densesweep-api-server-", dir=memory if memory.is_dir() else None))
     etcd, etcd_port = _etcd(programs, folder)

@@ -21,7 +21,7 @@ class User:
     folder: Path
     namespace: str
 
-    def start(self, *arguments: str, **variables: str) -> subprocess.Popen:
+    def start(self, *arguments: str, stderr: int = subprocess.PIPE, **variables: str) -> subprocess.Popen:
         """Start `densesweep ARGUMENTS` as a process."""
         environment = {
             **os.environ,
@@ -36,7 +36,7 @@ class User:
             cwd=self.folder,
             env=environment,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=stderr,
             text=True,
         )
 

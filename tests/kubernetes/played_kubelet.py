@@ -280,6 +280,7 @@ class PlayedKubelet:
             "RAY_DISABLE_IMPORT_WARNING": "1",
             "RAY_agent_register_timeout_ms": "300000",  # on a busy machine Ray's agents take long to start
             "RAY_raylet_start_wait_time_s": "300",
+            "RAY_worker_niceness": "0",  # Ray's own 15 stands still beside whatever else this machine does
         }
         scratch = pod.folder / "scratch"
         scratch.mkdir(exist_ok=True)

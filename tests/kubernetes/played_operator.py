@@ -6,9 +6,11 @@ this machine, started with the rendered `rayStartParams`, environment and entry 
 k8s/README.md. The states and their order are those of KubeRay's `rayjob_controller.go`.
 """
 
+import math
 import random
 import string
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,6 +20,7 @@ from played_kubelet import PlayedKubelet, PlayedPod
 
 FINALIZER = "ray.io/rayjob-finalizer"
 _EVERY_S = 0.2
+_LOOK_EVERY_S = 1.0  # at a job that runs, which has better to do than to answer; KubeRay looks every three seconds
 _TRIES = 3
 _TERMINAL = ("SUCCEEDED", "FAILED", "STOPPED")
 _RAYJOBS = "/apis/ray.io/v1/namespaces/{}/rayjobs"
@@ -37,6 +40,8 @@ class Try:
     workers: list[PlayedPod] = field(default_factory=list)
     submitter: PlayedPod | None = None
     num_submissions: int = 0
+    looked: float = -math.inf
+    cluster_status: Object = field(default_factory=dict)
 
     @property
     def pods(self) -> list[PlayedPod]:
@@ -215,6 +220,9 @@ class PlayedOperator:
         if attempt is None or attempt.submitter is None:
             self._fail(namespace, rayjob, "SubmissionFailed", "the played operator knows nothing of it")
             return
+        if time.monotonic() - attempt.looked < _LOOK_EVERY_S:
+            return
+        attempt.looked = time.monotonic()
         for worker in attempt.workers:
             self._kubelet.notice_end(worker)
         self._set_cluster(namespace, attempt.cluster, rayjob, attempt, state="ready")
@@ -339,6 +347,9 @@ class PlayedOperator:
             "minWorkerReplicas": sum(group["minReplicas"] for group in groups),
             "maxWorkerReplicas": sum(group["maxReplicas"] for group in groups),
         }
+        if status == attempt.cluster_status:
+            return
+        attempt.cluster_status = status
         path = f"{_RAYCLUSTERS.format(namespace)}/{cluster}/status"
         self._kubelet.request("PATCH", path, {"status": status}, kind="application/merge-patch+json")
 

@@ -41,6 +41,11 @@ def test_defaults_are_the_versions_of_this_repository():
     }
 
 
+def test_what_its_extras_bring_is_pinned():
+    brought = [one for extra in _defaults()["EXTRAS"].split(",") for one in PROJECT["optional-dependencies"][extra]]
+    assert {re.match(r"[\w-]+", requirement).group() for requirement in brought} <= set(PINNED)
+
+
 def test_it_runs_as_the_user_that_pods_run_as():
     from orchestrator.kubernetes.pods import USER
 

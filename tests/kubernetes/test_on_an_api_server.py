@@ -6,9 +6,13 @@ import re
 import pytest
 import yaml
 from api_server import ApiServer
-from cluster_users import User
+from cluster_users import User, sweep_content
 
+from orchestrator.kubernetes.api import connect
 from orchestrator.kubernetes.doctor import NEEDED
+from orchestrator.kubernetes.render import rendered
+from orchestrator.kubernetes.submit import tried
+from search_spaces.problems import InputError
 
 pytestmark = pytest.mark.slow
 
@@ -93,13 +97,6 @@ def test_dry_runs_keep_nothing(user: User, cluster, write_sweep):
 
 
 def test_what_the_server_refuses_is_told_one_by_one(user: User, cluster, tmp_path, monkeypatch):
-    from cluster_users import sweep_content
-
-    from orchestrator.kubernetes.api import connect
-    from orchestrator.kubernetes.render import rendered
-    from orchestrator.kubernetes.submit import tried
-    from search_spaces.problems import InputError
-
     file = tmp_path / "sweep.yaml"
     file.write_text(yaml.safe_dump(sweep_content("tiny", user.namespace, tmp_path)))
     manifests = rendered(file)
@@ -111,6 +108,21 @@ def test_what_the_server_refuses_is_told_one_by_one(user: User, cluster, tmp_pat
     lines = sorted(str(problem) for problem in caught.value.problems)
     assert [line.partition(": ")[0] for line in lines] == ["RayJob tiny"] * 2
     assert ["spec.activeDeadlineSeconds" in lines[0], "spec.backoffLimit" in lines[1]] == [True, True], lines
+
+
+def test_fields_that_an_older_kuberay_does_not_know_are_told_one_by_one(user: User, cluster, write_sweep, monkeypatch):
+    manifests = rendered(write_sweep())
+    manifests[-1]["spec"]["ofTomorrow"] = {"mode": "new"}
+    manifests[-1]["spec"]["rayClusterSpec"]["headGroupSpec"]["tomorrow"] = "1"
+    monkeypatch.setenv("KUBECONFIG", str(user.kubeconfig))
+    with pytest.raises(InputError) as caught:
+        tried(connect(user.namespace), manifests)
+    told = "the cluster's KubeRay is older and does not know this field (`cluster.kuberay` says which it is, so that "
+    assert sorted(str(problem) for problem in caught.value.problems) == [
+        f"RayJob tiny: {field}: {told}what it lacks is refused by name)"
+        for field in ("spec.ofTomorrow", "spec.rayClusterSpec.headGroupSpec.tomorrow")
+    ]
+    assert cluster.jobs() == []
 
 
 def test_a_job_that_is_there_is_not_touched(user: User, cluster, write_sweep):
@@ -399,6 +411,9 @@ def test_doctor_looks_at_what_a_file_names(user: User, server, namespace, write_
     server.create("/apis/scheduling.k8s.io/v1/priorityclasses", {**priority, "value": 1})
     told = user.run("k8s", "doctor", file)
     assert told.returncode == 0, told.stdout
+    assert (
+        re.search(r"none of \d nodes gives 1 cpu, 4GiB memory", told.stdout) or "nodes are large enough" in told.stdout
+    )
     assert re.search(r"ok +dry run +the API server takes every object", told.stdout)
 
 

@@ -123,6 +123,10 @@ ONE_LINE = {
         + workers("gpu: {cpus: 4, memory: 16GiB, gpus: 1, accelerator_type: A100}"),
         "a trial needs 1 CPU and 1 GPU (H100) on one node, but no node has that: 1 node with 4 CPUs and 1 GPU (A100)",
     ),
+    "devices of a group without memory": (
+        "resources: {devices: 2}\n" + workers("cpu: {cpus: 4}") + "  autoscaling: {}\n",
+        "cluster.workers.cpu.memory: is required, of the file or a profile",
+    ),
     "part of a GPU": (
         "resources: {gpus: 0.4}\n" + CLUSTER,
         "resources.gpus: 0.4 is no equal share of a GPU (write 1/2 or 1/3)",

@@ -158,6 +158,22 @@ def test_the_entry_point_is_one_command_of_plain_words(tmp_path):
     assert "--tracking" not in argv
 
 
+@pytest.mark.parametrize(
+    ("resources", "autoscaling", "expected"),
+    [
+        ("{devices: 2, cpus: 2}", "  autoscaling: {}\n", "2"),  # a pod of four CPUs has room for two of four processes
+        ("{devices: 2, cpus: 2, at_once: 1}", "  autoscaling: {}\n", "1"),
+        ("{devices: 2, cpus: 2}", "", None),
+        ("{}", "  autoscaling: {}\n", None),
+    ],
+)
+def test_trials_on_several_devices_wait_for_pods_that_are_not_there_yet(tmp_path, resources, autoscaling, expected):
+    path = write(tmp_path, sweep=f"{SWEEP}resources: {resources}\n", cluster=CLUSTER + autoscaling)
+    argv = shlex.split(rendered(path)[-1]["spec"]["entrypoint"])
+    assert ("--groups-at-once" in argv) == (expected is not None)
+    assert expected is None or argv[argv.index("--groups-at-once") + 1] == expected
+
+
 def test_the_storage_and_mlflow_of_the_file_go_before_the_clusters(tmp_path):
     sweep = SWEEP + "storage: gs://other/small\ntracking: {uri: http://file:5000}\n"
     job = rendered(write(tmp_path, sweep=sweep, cluster=CLUSTER + "  mlflow: http://cluster:5000\n"))[-1]

@@ -24,6 +24,7 @@ ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_DISABLE_IMPORT_WARNING": "1", "
 PATIENCE = {
     "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "240",
     "RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT": "240",
+    "RAY_worker_niceness": "0",  # Ray's own 15 stands still beside whatever else this machine does
 }
 
 
@@ -87,7 +88,8 @@ def jobs_cluster(token: str) -> Iterator[RayCluster]:
 def _cluster(environment: Mapping[str, str], *dashboard: str) -> Iterator[RayCluster]:
     address = f"127.0.0.2:{_free_port('127.0.0.2')}"
     port = address.rpartition(":")[2]
-    head = _start(environment, "127.0.0.2", "--head", f"--port={port}", "--num-cpus=0", *dashboard)
+    client = f"--ray-client-server-port={_free_port('127.0.0.2')}"
+    head = _start(environment, "127.0.0.2", "--head", f"--port={port}", client, "--num-cpus=0", *dashboard)
     cluster = RayCluster(address=address, head=head, nodes=[], environment=environment)
     try:
         yield cluster
@@ -111,6 +113,8 @@ def _started(environment: Mapping[str, str], ip: str, *arguments: str) -> Node:
     folder = Path(tempfile.mkdtemp(prefix="ds-", dir="/tmp"))  # Ray's sockets lie in it: their paths must be short
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--node-ip-address={ip}", *arguments]
     command += [f"--temp-dir={folder}", "--object-store-memory=80000000", "--disable-usage-stats"]
+    # The agent listens at its port of 127.0.0.1 too, which is the same for all nodes of this machine.
+    command += [f"--dashboard-agent-listen-port={_free_port('127.0.0.1')}"]
     log = folder / "start.log"
     with log.open("wb") as out:
         process = subprocess.Popen(

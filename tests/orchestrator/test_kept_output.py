@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.kept_output import kept_outputs
+from orchestrator.kept_logs import kept_outputs
 from results.store import open_store
 
 ROOT = Path(__file__).parents[2]

@@ -1,4 +1,4 @@
-"""Whole sweeps whose folder is on an S3 server: killed and resumed, they end as one on a local disk."""
+"""Whole sweeps in buckets of two kinds of server: killed and resumed, they end as one on a local disk."""
 
 import secrets
 import signal
@@ -25,6 +25,12 @@ def uri(s3_bucket):
     return f"{s3_bucket}/{secrets.token_hex(6)}/sweep"
 
 
+@pytest.fixture(params=["s3", "gs"])
+def uri_of_each(request):
+    bucket = request.getfixturevalue(f"{request.param}_bucket")
+    return f"{bucket}/{secrets.token_hex(6)}/sweep"
+
+
 def _run(sweep) -> subprocess.CompletedProcess:
     process = sweep.start("run", sweep.file.name)
     out, err = process.communicate(timeout=600)
@@ -42,7 +48,8 @@ def _has_training_checkpoint(where: str) -> bool:
     return any("/steps/" in key for key in open_store(where).list("trials"))
 
 
-def test_a_killed_driver_on_s3_changes_no_number(make_sweep, uri):
+def test_a_killed_driver_changes_no_number(make_sweep, uri_of_each):
+    uri = uri_of_each
     local = make_sweep("local", **BLOCKS)
     assert _run(local).returncode == 0
     remote = make_sweep("remote", **BLOCKS, storage=uri)

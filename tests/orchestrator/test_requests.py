@@ -66,6 +66,11 @@ def test_no_more_trials_begin_than_their_processes_fit(nodes, request_, num_proc
     assert groups_at_once(nodes, request_, num_processes=num_processes, at_once=at_once) == expected
 
 
+@pytest.mark.parametrize(("nodes", "at_once", "expected"), [([], None, 4), ([], 3, 3), ([{"CPU": 12.0}], None, 6)])
+def test_on_a_cluster_that_grows_as_many_begin_as_will_fit(nodes, at_once, expected):
+    assert groups_at_once(nodes, Request(cpus=1), num_processes=2, at_once=at_once, foreseen=4) == expected
+
+
 def test_a_trial_is_given_what_the_file_says():
     asked = {"cpus": 2, "gpus": "1/3", "memory": "4GiB", "accelerator_type": "A100"}
     request = request_of(ResourcesBlock.model_validate(asked))

@@ -21,7 +21,8 @@ from orchestrator.jobs.checks import sending_problems, sent_storage
 from orchestrator.jobs.follow import _Lines
 from orchestrator.jobs.package import packed
 from orchestrator.jobs.submit import Submission, entry_point, submit
-from orchestrator.jobs.watching import watch
+from orchestrator.jobs.watching import print_log, watch
+from results.store import open_store
 from search_spaces.load import load_sweep
 from search_spaces.problems import InputError
 
@@ -149,7 +150,17 @@ def test_a_shell_hands_every_argument_on_as_it_was_given():
     )
     shown = f'densesweep() {{ printf "%s\\n" "$@"; }}; {command}'
     read = subprocess.run(["sh", "-c", shown], capture_output=True, text=True, check=True).stdout.splitlines()
-    assert read == ["run", f"{odd}.yaml", "--storage", f"/mnt/{odd}", "--only", "seed=1", "--memory-budget", odd]
+    assert read == [
+        "run",
+        f"{odd}.yaml",
+        "--storage",
+        f"/mnt/{odd}",
+        "--only",
+        "seed=1",
+        "--memory-budget",
+        odd,
+        "--keep-output",
+    ]
 
 
 def test_the_package_holds_the_file_and_is_named_by_it():
@@ -248,7 +259,8 @@ def test_what_is_sent(tmp_path):
     file = _file(tmp_path)
     job_id, posted = _sent(file, [], options={"--only": "similarity=cosine"})
     assert job_id == posted["submission_id"] == "sent"
-    assert posted["entrypoint"] == "densesweep run sent.yaml --storage s3://bucket/sent --only similarity=cosine"
+    command = "densesweep run sent.yaml --storage s3://bucket/sent --only similarity=cosine --keep-output"
+    assert posted["entrypoint"] == command
     assert posted["runtime_env"]["working_dir"].startswith("gcs://_ray_pkg_")
     assert posted["runtime_env"]["env_vars"] == {"RAY_JOB_STOP_WAIT_TIME_S": "120"}
     assert posted["metadata"]["densesweep.storage"] == "s3://bucket/sent"
@@ -267,8 +279,9 @@ def test_one_that_runs_is_not_started_twice(tmp_path):
     with _answering(_taking([_job("sent-2", "RUNNING", "s3://bucket/sent")])) as (url, asked):
         api = JobsApi(url=url, token=None)
         told = _refusal(lambda: submit(api, _submission(file, job_id="sent-3"), say=lambda text: None))
-        assert told.startswith("s3://bucket/sent: job 'sent-2' runs this sweep already (to follow it: densesweep jobs")
-        assert f"to stop it: densesweep jobs stop sent-2 --address {url})" in told
+        follow, stop = (f"densesweep jobs {verb} sent-2 --address {url}" for verb in ("logs", "stop"))
+        how = f"(to follow it: {follow} --follow; to stop it: {stop})"
+        assert told == f"s3://bucket/sent: job 'sent-2' runs this sweep already {how}"
     assert {method for method, *_ in asked} == {"GET"}
 
 
@@ -342,14 +355,32 @@ def test_a_head_that_is_gone_ends_the_watching_with_what_to_do(monkeypatch):
     monkeypatch.setattr(follow, "_HEAD_GONE_AFTER_S", 0.1)
     with _answering(_answers_of("RUNNING")) as (url, asked):
         watched = ThreadPoolExecutor(1).submit(watch, JobsApi(url=url, token=None), "sent", Console())
-        while len(asked) < 3:  # the job, its tail (which this server has not), and the job again
+        while len(asked) < 4:  # the job twice, its tail (which this server has not), and the job again
             assert not watched.done(), watched.exception()
             time.sleep(0.01)
     with pytest.raises(InputError) as gone:
         watched.result()
     told = str(gone.value)
     assert told.startswith(f"--address: no Ray dashboard answers at {url} (has the head died, or ")
-    assert told.endswith("What job 'sent' has finished is kept: submit the sweep file to a new cluster")
+    kept = "What job 'sent' has finished is kept: submit the sweep file to a new cluster; what it printed, too: "
+    assert told.endswith(f"{kept}densesweep jobs logs sent --address {url} --storage s3://bucket/sent")
+
+
+def test_what_a_job_printed_outlives_its_cluster(tmp_path, capsys):
+    folder = tmp_path / "sweep"
+    with _answering({("GET", "/api/jobs/"): (200, "[]")}) as (url, _):
+        api = JobsApi(url=url, token=None)
+        told = _refusal(lambda: print_log(api, "sent", storage=str(folder)))
+        assert told == f"{folder}: has kept no output of a run in a cluster"
+        store = open_store(str(folder))
+        store.write("logs/driver-20261130T120000Z-12.log", b"of the first run\n")
+        store.write("logs/driver-20261130T130000Z-7.log", b"gains\nlast\n")
+        print_log(api, "sent", storage=str(folder))  # another cluster stands there now
+        assert _refusal(print_log, api, "sent").startswith("JOB: 'sent' is not a job")
+    print_log(api, "sent", storage=str(folder))  # and now none
+    assert capsys.readouterr().out == "gains\nlast\n" * 2
+    with pytest.raises(AwayError):
+        print_log(api, "sent")
 
 
 def test_one_that_does_not_stop_is_said_so(capsys, monkeypatch):

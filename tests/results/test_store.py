@@ -14,11 +14,11 @@ from results.store import Leftover, open_existing_store, open_store
 from search_spaces.problems import InputError
 
 
-@pytest.fixture(params=["local", "s3"])
+@pytest.fixture(params=["local", "s3", pytest.param("gs", marks=pytest.mark.slow)])
 def uri(request, tmp_path):
     """The URI of an empty store; another implementation adds its name here."""
-    if request.param == "s3":
-        return f"{request.getfixturevalue('s3_bucket')}/{tmp_path.name}-{secrets.token_hex(4)}"
+    if request.param != "local":
+        return f"{request.getfixturevalue(f'{request.param}_bucket')}/{tmp_path.name}-{secrets.token_hex(4)}"
     return str(tmp_path / "sweep")
 
 

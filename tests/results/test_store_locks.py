@@ -15,11 +15,11 @@ from results.locks import verify_token
 from results.store import LockedError, LostLockError, open_store
 
 
-@pytest.fixture(params=["local", "s3"])
+@pytest.fixture(params=["local", "s3", pytest.param("gs", marks=pytest.mark.slow)])
 def uri(request, tmp_path):
     """The URI of an empty store; another implementation adds its name here."""
-    if request.param == "s3":
-        return f"{request.getfixturevalue('s3_bucket')}/{tmp_path.name}-{secrets.token_hex(4)}"
+    if request.param != "local":
+        return f"{request.getfixturevalue(f'{request.param}_bucket')}/{tmp_path.name}-{secrets.token_hex(4)}"
     return str(tmp_path / "sweep")
 
 
