@@ -26,8 +26,8 @@ TOKEN = "a-token-of-the-tests"
 HERE = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
 DEADLINE_S = 600
 LONG = {
-    "training": {"steps": 1000, "global_batch": 8, "learning_rate": 1e-4},
-    "checkpoints": {"every_steps": 20},
+    "training": {"steps": 2000, "global_batch": 8, "learning_rate": 1e-4},
+    "checkpoints": {"every_steps": 50},
 }
 
 
@@ -127,7 +127,7 @@ def test_who_has_not_the_token_is_told_so(cluster, tmp_path, variables, told):
         assert line.startswith(f"error: --address: the cluster at {cluster.url} {told}")
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_stopped_job_ends_its_steps_and_the_next_goes_on(cluster, undisturbed, tmp_path):
     sweep = _sweep(tmp_path, **LONG)
     sent = _here(sweep, cluster, "submit", sweep.file.name, "--id", "stopped.1")
@@ -158,7 +158,7 @@ def test_a_stopped_job_ends_its_steps_and_the_next_goes_on(cluster, undisturbed,
     assert_same_outcome(sweep, undisturbed)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_of_two_nodes_one_is_lost_and_the_job_goes_on_there(cluster, undisturbed, tmp_path):
     sweep = _sweep(tmp_path, **LONG)
     watching = _watch(sweep, cluster, "submit", sweep.file.name, "--watch")
@@ -173,7 +173,7 @@ def test_of_two_nodes_one_is_lost_and_the_job_goes_on_there(cluster, undisturbed
     assert_same_outcome(sweep, undisturbed)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_head_is_lost_and_another_cluster_goes_on(cluster, undisturbed, tmp_path):
     sweep = _sweep(tmp_path, **LONG)
     watching = _watch(sweep, cluster, "submit", sweep.file.name, "--watch")
