@@ -77,6 +77,10 @@ class Closing(FIFOScheduler):
         self._starts_nothing = starts_nothing
         self._is_to_stop = is_to_stop
 
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        """Give it its folder, which Tune makes when it asks for a worker, and misses where it never came to that."""
+        trial.init_local_path()
+
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Whether the trial goes on; the watcher hears of the same result afterwards."""
         is_to_stop = self._is_to_stop(trial.config["trial_id"], result.get("events", ()))

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from ray import cloudpickle
 
-from orchestrator import placing
+from orchestrator import placing, stopping
 from orchestrator.cluster import Cluster
 from orchestrator.events import Ended, Started
 from orchestrator.interrupt import Interrupt
@@ -72,6 +72,26 @@ def test_a_spent_budget_starts_nothing_more_and_lets_end_what_runs(tmp_path):
     assert ended.key == started.key
     assert ended.status.state == "finished"
     assert [trial.state for trial in make_plan(resolve(file), store).trials].count("left") == 4
+
+
+def test_trials_that_wait_without_a_worker_asked_for_do_not_disturb_an_early_end(tmp_path, monkeypatch):
+    """Tune holds several while many workers start; when they have started, it asks for one worker at a time."""
+    *_, lock, work, driver, events = work_of(tmp_path, num_trials=8, num_cpus=1)
+    sizes = iter([5])
+
+    def held(wrapped):
+        wrapped._tune_controller.update_max_pending_trials(next(sizes, 1))
+
+    monkeypatch.setattr(stopping, "trial_for_a_free_actor", held)
+
+    def spent():
+        return "all is spent" if any(isinstance(event, Started) for event in events) else None
+
+    try:
+        assert place(work, replace(driver, spent=spent)) == "all is spent"
+    finally:
+        lock.release()
+    assert len([event for event in events if isinstance(event, Ended)]) == 1
 
 
 class NotedWhereLoaded:
