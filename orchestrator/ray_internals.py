@@ -24,6 +24,7 @@ USED = (
     *((_STATES[0], f"{_STATES[1]}.{field}_FIELD_NUMBER") for field in ("NODE_STATES", "PENDING_RESOURCE_REQUESTS")),
     (_STATES[0], f"{_STATES[1]}.PENDING_GANG_RESOURCE_REQUESTS_FIELD_NUMBER"),
     ("ray.tune.execution.tune_controller", "TuneController.update_max_pending_trials"),
+    ("ray.tune.execution.tune_controller", "TuneController._maybe_update_trial_queue"),
     ("ray.air.execution._internal", "RayActorManager.is_actor_started"),
     ("ray.tune.utils.object_cache", "_ObjectCache.has_cached_object"),
 )
@@ -82,13 +83,19 @@ def trial_for_a_free_actor(wrapped: Any) -> Trial | None:
     start actors. Tune is to hold one trial more than there are actors that start, so that another one waits.
     """
     controller = wrapped._tune_controller
-    pending = [trial for trial in controller.get_live_trials() if trial.status == Trial.PENDING]
-    starting = {trial for trial in pending if _is_starting(controller, trial)}
-    controller.update_max_pending_trials(len(starting) + 1)
-    waiting = (trial for trial in pending if trial not in starting)
+    if starting := [trial for trial in _pending(controller) if _is_starting(controller, trial)]:
+        controller.update_max_pending_trials(len(starting) + 1)
+        controller._maybe_update_trial_queue()  # at once: in its next step Tune would have given the free actor away
+    else:
+        controller.update_max_pending_trials(1)
+    waiting = (trial for trial in _pending(controller) if trial not in starting)
     return next(
         (trial for trial in waiting if controller._actor_cache.has_cached_object(trial.placement_group_factory)), None
     )
+
+
+def _pending(controller: Any) -> list[Trial]:
+    return [trial for trial in controller.get_live_trials() if trial.status == Trial.PENDING]
 
 
 def _is_starting(controller: Any, trial: Trial) -> bool:
